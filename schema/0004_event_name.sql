@@ -1,6 +1,7 @@
 -- Whom the log's events name: leads from a customer to their original transactions and to what was said of them, and from
--- what Stripe calls a part of a purchase to the events that say of which. It is written with the events and is as unchangeable
--- as they are; `verify` derives every row again from its event.
+-- what Stripe calls a part of a purchase, and from transactions that came several in one event, to the events that say of
+-- which original. It is written with the events and is as unchangeable as they are; `verify` derives every row again from its
+-- event.
 CREATE TABLE event_name (
     ledger_id integer NOT NULL,
     -- The number of table identity; 0 for an event with evidence that names nobody and is about no original transaction, and
@@ -10,8 +11,8 @@ CREATE TABLE event_name (
     environment smallint NOT NULL,
     -- 0 the owner that a statement states, 1 an app transaction beside an account token: of these two kinds only the
     -- first event about an original transaction has a row. 2 links, grants, claims and transfers, 3 reports about
-    -- somebody (conflicts, drift, forgetting) and events of identity 0: of these every event has one, and also of 4, a part of
-    -- a purchase.
+    -- somebody (conflicts, drift, forgetting, consent withdrawn), owners that Stripe names behind the first, and events of
+    -- identity 0: of these every event has one, and also of 4, a part of a purchase.
     kind smallint NOT NULL,
     -- Empty where the event is about none; of kind 4 the part's id.
     original_transaction_id text COLLATE "C" NOT NULL,

@@ -63,7 +63,9 @@ struct NotificationPayloads {
         return NotificationFact(
             type: notification.type, subtype: notification.subtype, uuid: notification.uuid,
             signedDate: notification.signedDate, payloadHash: parts.outer.verified.payloadHash, bundleID: bundleID,
-            transaction: transactionFact, renewal: renewalFact, remarks: remarks.texts)
+            transaction: transactionFact, renewal: renewalFact,
+            appTransaction: appTransaction?.appTransactionID.map { identities.reference(appTransactionID: $0) },
+            remarks: remarks.texts)
     }
 
     /// An absent part has nothing to be inconsistent with.

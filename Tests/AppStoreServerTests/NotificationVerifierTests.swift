@@ -125,7 +125,9 @@ struct NotificationVerifierTests {
             #expect(verified.environment == environment)
             #expect(verified.remarks.isEmpty)
         }
-        #expect(try rig.verify(.consent).eventLabel == "consent_rescinded")
+        let consent = try rig.verify(.consent)
+        #expect(consent.eventLabel == "consent_rescinded")
+        #expect(consent.identities == ["apple:704000001"] && consent.fact.appTransaction == IdentityRef(0))
     }
 
     @Test("each part is held to the certificates of its own date, else the notification's, else now")

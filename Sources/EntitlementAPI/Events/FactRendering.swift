@@ -7,13 +7,15 @@ extension WireValue {
     package init(_ fact: LedgerFact) {
         switch fact {
         case .notification(let fact):
-            self = .object([
+            var members: [String: WireValue] = [
                 "bundle_id": .string(fact.bundleID), "signed_date": WireValue(fact.signedDate),
                 "payload_sha256": .string(fact.payloadHash.hex),
                 "transaction": fact.transaction.map { WireValue($0) } ?? .null,
                 "renewal": fact.renewal.map { WireValue($0) } ?? .null,
                 "remarks": .array(fact.remarks.map(WireValue.string)),
-            ])
+            ]
+            if let app = fact.appTransaction { members["app_transaction"] = WireValue(app) }
+            self = .object(members)
         case .statements(let fact):
             self = .object([
                 "original_transaction_id": .string(fact.originalTransactionID),

@@ -18,7 +18,9 @@ package enum FactCodec {
         writer.byte(version)
         switch fact {
         case .notification(let fact):
-            writer.byte(1)
+            // One that carries no app transaction has the form that earlier versions wrote.
+            writer.byte(fact.appTransaction == nil ? 1 : 27)
+            if let app = fact.appTransaction { writer.integer(app.number) }
             writer.notification(fact)
         case .catalog(let catalog):
             // One that says nothing of the web has the form that earlier versions wrote.
@@ -169,6 +171,11 @@ package enum FactCodec {
             forgetting.originalTransactionID = original
             fact = .forgetting(forgetting)
         case 26: fact = .access(.endpoint(try reader.endpoint()))
+        case 27:
+            let app = IdentityRef(try reader.integer())
+            var notification = try reader.notification()
+            notification.appTransaction = app
+            fact = .notification(notification)
         case let kind: throw .invalid("a fact of kind \(kind)")
         }
         try reader.finish()

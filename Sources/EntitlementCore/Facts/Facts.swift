@@ -226,12 +226,14 @@ package struct NotificationFact: Hashable, Sendable {
     package var bundleID: String
     package var transaction: TransactionFact?
     package var renewal: RenewalFact?
+    /// Whose copy of the app it is about, where it carries an app transaction: it tells whose consent was withdrawn.
+    package var appTransaction: IdentityRef?
     /// Things an operator should look at, such as `unknown_type:X`; they change nothing by themselves.
     package var remarks: [String]
 
     package init(
         type: String, subtype: String?, uuid: String, signedDate: Timestamp?, payloadHash: Digest, bundleID: String,
-        transaction: TransactionFact?, renewal: RenewalFact?, remarks: [String]
+        transaction: TransactionFact?, renewal: RenewalFact?, appTransaction: IdentityRef? = nil, remarks: [String]
     ) {
         self.type = type
         self.subtype = subtype
@@ -241,6 +243,7 @@ package struct NotificationFact: Hashable, Sendable {
         self.bundleID = bundleID
         self.transaction = transaction
         self.renewal = renewal
+        self.appTransaction = appTransaction
         self.remarks = remarks
     }
 }

@@ -72,6 +72,11 @@ extension LedgerFact {
         }
     }
 
+    /// Whose copy of the app it is about, where it carries an app transaction.
+    package var appTransaction: IdentityRef? {
+        if case .notification(let fact) = self { fact.appTransaction } else { nil }
+    }
+
     /// The renewal information it states.
     package var renewals: [RenewalFact] {
         switch self {
@@ -100,6 +105,7 @@ extension LedgerFact {
         switch self {
         case .notification(var fact):
             fact.transaction = fact.transaction?.replacingIdentities(replace)
+            fact.appTransaction = fact.appTransaction.map(replace)
             return .notification(fact)
         case .statements(var fact):
             fact.transactions = fact.transactions.map { $0.replacingIdentities(replace) }

@@ -238,7 +238,8 @@ extension LedgerFact {
     fileprivate func isWord(ofAny identities: Set<IdentityRef>) -> Bool {
         let named: [IdentityRef] =
             switch self {
-            case .notification, .statements: transactions.compactMap(\.statedOwner)
+            case .notification, .statements:
+                transactions.compactMap(\.statedOwner) + [appTransaction].compactMap(\.self)
             case .link(let fact): [fact.identity, fact.customer]
             case .claim(let fact): [fact.customer]
             case .transfer(let fact): [fact.customer]

@@ -191,7 +191,7 @@ extension LedgerFact {
     var indexedIdentities: (first: IdentityRef?, second: IdentityRef?) {
         switch self {
         case .notification, .statements:
-            guard let transaction = transactions.first else { return (nil, nil) }
+            guard let transaction = transactions.first else { return (appTransaction, nil) }
             guard let token = transaction.accountToken else { return (transaction.appTransaction, nil) }
             return (token, transaction.appTransaction)
         case .web(let fact): return (fact.owners.first?.customer, nil)

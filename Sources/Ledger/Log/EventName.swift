@@ -8,10 +8,11 @@ enum NameKind: Int16, Sendable {
     case besideToken = 1
     /// Links, grants and their revocations, claims and transfers.
     case ownership = 2
-    /// Conflicts, drift and forgetting; also events with evidence that name nobody and are about nothing.
+    /// Conflicts, drift, forgetting and consent withdrawn, and owners whom an event of Stripe's names behind the first, as only
+    /// that one stands in the event's row; also events with evidence that name nobody and are about nothing.
     case report = 3
-    /// What Stripe calls a part of a purchase, such as a payment or an invoice; the number is then ``EventName/nobody``, and
-    /// that id stands in place of the original transaction's.
+    /// What Stripe calls a part of a purchase, such as a payment or an invoice, and each transaction of an event that states
+    /// several; the number is then ``EventName/nobody``, and that id stands in place of the original transaction's.
     case part = 4
 
     /// Only the first event about an original transaction has a row; else every event has one.
@@ -44,6 +45,11 @@ extension LedgerFact {
             EventName(
                 identity: identity, environment: number, kind: kind, originalTransactionID: originalTransactionID ?? "")
         }
+        func parts(_ ids: Set<String>) -> [EventName] {
+            ids.sorted().map {
+                EventName(identity: EventName.nobody, environment: number, kind: .part, originalTransactionID: $0)
+            }
+        }
         switch self {
         case .notification, .statements:
             var names: [EventName] = []
@@ -59,18 +65,17 @@ extension LedgerFact {
                     add(appTransaction, .owner)
                 }
             }
+            if let appTransaction { add(appTransaction, .report) }
             if names.isEmpty, originalTransactionID == nil, hasEvidence { add(EventName.nobody, .report) }
-            return names
+            return names + parts(statedTransactionIDs)
         case .web(let fact):
-            let named = Set(fact.owners.map(\.customer)).sorted().map { name($0, .owner) }
+            let owners = Set(fact.owners.map(\.customer)).sorted()
+            let others = owners.filter { $0 != fact.owners.first?.customer }
+            let named = owners.map { name($0, .owner) } + others.map { name($0, .report) }
             if named.isEmpty, fact.originalTransactionID == nil, hasEvidence {
                 return [name(EventName.nobody, .report)]
             }
-            let parts = fact.partIDs.sorted().map {
-                EventName(
-                    identity: EventName.nobody, environment: number, kind: .part, originalTransactionID: $0)
-            }
-            return named + parts
+            return named + parts(fact.partIDs)
         case .link(let fact):
             let ends = fact.identity == fact.customer ? [fact.identity] : [fact.identity, fact.customer]
             return ends.map { name($0, .ownership) }
@@ -83,5 +88,14 @@ extension LedgerFact {
         case .forgetting(let fact): return Set(fact.identities).sorted().map { name($0, .report) }
         case .catalog, .transferUndo, .access, .storeRequest: return []
         }
+    }
+
+    /// The transactions that it states beside others.
+    ///
+    /// The event's row bears the id of one that is stated alone. A purchase that is its own original is found by that.
+    private var statedTransactionIDs: Set<String> {
+        let stated = transactions
+        guard stated.count > 1 else { return [] }
+        return Set(stated.map(\.transactionID)).subtracting([originalTransactionID].compactMap(\.self))
     }
 }

@@ -8,6 +8,9 @@ extension LedgerReader {
     /// How many positions one page looks through for events of one environment.
     package static let scanLimit: Int64 = 20_000
 
+    /// How many events one page decodes to find those of one app.
+    package static let appScanLimit = 4 * pageLimit
+
     /// The log after a position, in order.
     ///
     /// - Parameter scope: unless it is the whole log, a page may hold fewer events than there are, or none, and still say
@@ -26,8 +29,9 @@ extension LedgerReader {
         // Which app an event is about stands in its facts, so more is read than is shown.
         var read = scope.app == nil ? limit : min(4 * limit, Self.pageLimit)
         var events: [ShownEvent] = []
+        var decoded = 0
         var last = after
-        while events.count < limit {
+        while events.count < limit, decoded < Self.appScanLimit {
             let page = try await page(
                 """
                 SELECT \(EventColumns.list) FROM event WHERE ledger_id = $1 AND position > $2 AND position <= $4
@@ -36,6 +40,7 @@ extension LedgerReader {
                 """, [.int(ledgerID), .int(last)], after: last, limit: read,
                 more: [.int(end), .int2(scope.environment?.number)])
             events += try await self.read { try scope.shown(page.events, on: $0) }
+            decoded += page.events.count
             if events.count > limit {
                 let events = Array(events.prefix(limit))
                 return EventPage(events: events, hasMore: true, nextAfter: events.last?.record.position ?? after)
@@ -51,14 +56,15 @@ extension LedgerReader {
     /// somebody linked to them, those of original transactions that were claimed by or transferred to one of them, and
     /// the transfers of those that statements say are theirs.
     ///
-    /// Who is linked goes by the links in force. Of somebody who was linked once only the links are there, without a name.
+    /// Of the latter what names nobody is among them where nobody else is named. Who is linked goes by the links in force. Of somebody who was linked once only the links are there, without a name, as
+    /// are what states the purchases of others that this customer received.
     ///
     /// - Parameter app: leaves out what is not about this app.
     package func events(
         of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int, app: AppScope? = nil
     ) async throws -> EventPage {
         let own = try await ownPositions(of: customer, environment, app: app)
-        let (people, received, stated) = try await read { connection in
+        let (people, received, stated, ofWeb) = try await read { connection in
             let people = try Self.people(of: customer, environment, on: connection)
             let rows = try connection.query(
                 """
@@ -72,8 +78,11 @@ extension LedgerReader {
                 GROUP BY name.original_transaction_id
                 """, [.int(ledgerID), .intArray(people.now.map(\.number)), .int2(environment.number)]
             ).rows.map { (original: try $0.text(0), isReceived: try $0.bool(1)) }
+            let stated = rows.filter { !$0.isReceived }.map(\.original)
+            let ofWeb = try Self.positions(ofWeb: stated, environment, naming: Set(people.now), on: connection)
             return (
-                people, rows.filter(\.isReceived).map(\.original), rows.filter { !$0.isReceived }.map(\.original)
+                people, rows.filter(\.isReceived).map(\.original), stated.filter { ofWeb[$0] == nil },
+                ofWeb.values.flatMap(\.self).sorted()
             )
         }
         // Of an original that was never claimed or transferred, the events that name one of these people.
@@ -99,10 +108,18 @@ extension LedgerReader {
                     UNION
                     SELECT event.position FROM unnest($7::text[]) AS key (original) \(Statements.search(
                         """
+                        SELECT NOT EXISTS (
+                            SELECT FROM event AS other
+                            WHERE other.ledger_id = $1 AND other.environment = $4
+                                AND other.original_transaction_id = key.original AND other.identity <> ALL ($5)
+                        ) AS is_theirs_alone
+                        """, as: "life")) \(Statements.search(
+                        """
                         SELECT position FROM event
                         WHERE event.ledger_id = $1 AND event.environment = $4
                             AND event.original_transaction_id = key.original AND event.position > $2
-                            AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone'))
+                            AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone')
+                                OR event.identity IS NULL AND life.is_theirs_alone)
                         """, as: "event"))
                 OFFSET 0) AS bearing \(own == nil ? "" : "WHERE found = ANY ($9)")
                 ORDER BY 1 LIMIT $3
@@ -113,11 +130,54 @@ extension LedgerReader {
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
             more: [
                 .int2(environment.number), .intArray(people.now.map(\.number)), .textArray(received),
-                .textArray(stated), .intArray(people.links),
+                .textArray(stated), .intArray(people.links + ofWeb),
             ] + (own.map { [.intArray($0)] } ?? []))
         return EventPage(
             events: page.events.map { $0.nameless(unlessOf: people.now) }, hasMore: page.hasMore,
             nextAfter: page.nextAfter)
+    }
+
+    /// Of those originals that were bought on the web, which of their events name some people or change whose they are, and
+    /// which name nobody where nobody else is named.
+    ///
+    /// An event's row bears the first owner that Stripe names alone, so the facts are looked at.
+    private static func positions(
+        ofWeb originals: [String], _ environment: StoreEnvironment, naming people: Set<IdentityRef>,
+        on connection: isolated PostgresConnection
+    ) throws -> [String: [Int64]] {
+        guard !originals.isEmpty else { return [:] }
+        let stripe = EventSource.allCases.filter(\.isStripe).map { String($0.number) }.joined(separator: ", ")
+        let rows = try connection.query(
+            """
+            SELECT key.original, event.position, event.facts FROM unnest($2::text[]) AS key (original)
+            \(Statements.search(
+                """
+                SELECT EXISTS (
+                    SELECT FROM event AS stated
+                    WHERE stated.ledger_id = $1 AND stated.environment = $3
+                        AND stated.original_transaction_id = key.original AND stated.source IN (\(stripe))
+                ) AS is_of_web
+                """, as: "life"))
+            \(Statements.search(
+                """
+                SELECT position, facts FROM event
+                WHERE life.is_of_web AND event.ledger_id = $1 AND event.environment = $3
+                    AND event.original_transaction_id = key.original
+                """, as: "event"))
+            """, [.int(ledgerID), .textArray(originals), .int2(environment.number)]
+        ).rows.map { (original: try $0.text(0), position: try $0.int(1), fact: try FactCodec.decode($0.bytes(2))) }
+        return Dictionary(grouping: rows, by: \.original).mapValues { events in
+            let named = Set(events.flatMap(\.fact.identities))
+            return events.filter { event in
+                switch event.fact {
+                case .transfer, .transferUndo: true
+                case .notification, .statements, .catalog, .link, .claim, .conflict, .grant, .grantRevocation, .drift,
+                    .forgetting, .access, .storeRequest, .web:
+                    event.fact.identities.contains(where: people.contains)
+                        || event.fact.identities.isEmpty && named.isSubset(of: people)
+                }
+            }.map(\.position)
+        }
     }
 
     /// Who is a customer by the links in force, and the positions of all links that were ever made between them and others.
@@ -224,9 +284,19 @@ extension LedgerReader {
 }
 
 extension ShownEvent {
-    /// A link of somebody who is none of these tells by a number alone who that is.
+    /// A link of somebody who is none of these, or what states their purchase, tells by a number alone who that is.
     fileprivate func nameless(unlessOf people: [IdentityRef]) -> ShownEvent {
-        guard case .link(let link) = fact, !people.contains(link.identity) else { return self }
+        let named: IdentityRef? =
+            switch fact {
+            case .link(let link): link.identity
+            case .notification, .statements: record.identity
+            // Whom the row names may not be the one of these whom the facts name.
+            case .web(let web): web.owners.contains { people.contains($0.customer) } ? nil : record.identity
+            case .catalog, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
+                .access, .storeRequest:
+                nil
+            }
+        guard let named, !people.contains(named) else { return self }
         return ShownEvent(record: record, fact: fact, customerID: nil)
     }
 }

@@ -112,6 +112,15 @@ extension LedgerReader {
                 WHERE ledger_id = $1 AND transaction_id = $2 AND transaction_id <> original_transaction_id
                     AND environment = $3 LIMIT 1)
                 UNION ALL
+                (SELECT event.original_transaction_id FROM event_name AS part
+                \(Statements.search(
+                    """
+                    SELECT original_transaction_id FROM event
+                    WHERE event.ledger_id = $1 AND event.position = part.position
+                    """, as: "event"))
+                WHERE part.ledger_id = $1 AND part.identity = \(EventName.nobody.number) AND part.environment = $3
+                    AND part.kind = \(NameKind.part.rawValue) AND part.original_transaction_id = $2 LIMIT 1)
+                UNION ALL
                 (SELECT original_transaction_id FROM event
                 WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = $2
                 ORDER BY position LIMIT 1)

@@ -15,7 +15,8 @@ struct BearingEvent: Sendable {
     static func read(
         from start: Int64, to end: Int64, on connection: isolated PostgresConnection
     ) throws -> [BearingEvent] {
-        // The columns of an event name only those whom its first statement names; where it may have several, its facts count.
+        // The columns of an event name only those whom its first statement names, or the first owner of what was bought on the
+        // web; where it may name more, its facts count.
         let rows = try connection.query(
             """
             SELECT position, recorded_at, type, environment, original_transaction_id, identity, other_identity,

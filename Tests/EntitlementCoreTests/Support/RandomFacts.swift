@@ -100,7 +100,7 @@ extension SplitMix64 {
                     type: text(), subtype: maybe(2) { $0.text() }, uuid: text(),
                     signedDate: maybe(2) { $0.anyInstant() },
                     payloadHash: anyDigest(), bundleID: text(), transaction: maybe(2) { $0.anyTransaction() },
-                    renewal: maybe(2) { $0.anyRenewal() },
+                    renewal: maybe(2) { $0.anyRenewal() }, appTransaction: maybe(3) { $0.anyReference() },
                     remarks: (0..<Int.random(in: 0...3, using: &self)).map { _ in text() }))
         case 1: .catalog(anyCatalog())
         case 2:

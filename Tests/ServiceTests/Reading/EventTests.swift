@@ -2,6 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
+import StoreSimulator
 import Testing
 
 @testable import Service
@@ -78,6 +79,54 @@ struct EventTests {
         for query in ["limit=0", "limit=x", "after=-1"] {
             #expect(try await rig.get("/v1/events?" + query).verdict == "400 malformed_request")
         }
+    }
+
+    @Test("a withdrawn consent is told of whom it is about, and found by them")
+    func consent() async throws {
+        let rig = try await EntitlementsTests.rig()
+        let signed = try instant("2026-11-01T00:00:00Z").milliseconds
+        let app: [String: PayloadValue] = [
+            "receiptType": .string("Production"), "bundleId": .string(ServiceRig.bundleID),
+            "appAppleId": .integer(ServiceRig.appAppleID), "receiptCreationDate": .integer(signed),
+            "appTransactionId": .string("704000001"),
+        ]
+        let notice: [String: PayloadValue] = [
+            "notificationType": .string("RESCIND_CONSENT"), "version": .string("2.0"), "signedDate": .integer(signed),
+            "notificationUUID": .string("3838df56-31ab-4e2d-9f44-9b2b3b6b9a13"),
+            "appData": .object([
+                "appAppleId": .integer(ServiceRig.appAppleID), "bundleId": .string(ServiceRig.bundleID),
+                "environment": .string("Production"),
+                "signedAppTransactionInfo": .string(try rig.store.sign(.object(app))),
+            ]),
+        ]
+        #expect(try await rig.deliver(rig.store.sign(.object(notice))).status == 200)
+        let owner = "/v1/customers/apple%3A704000001/events"
+        let told = try await rig.get(owner).json["items"]
+        #expect(told?[0]?["type"] == .string("consent_rescinded") && told?[0]?["position"] == .int(4))
+        #expect(told?[0]?["customer_id"] == .string("apple:704000001"))
+        #expect(told?[0]?["facts"]?["app_transaction"] != nil)
+        // Whoever is linked with the Apple account is told, too.
+        try await rig.link("apple:704000001", to: Purchase.customer)
+        let linked = try await rig.get("/v1/customers/\(Purchase.customer)/events").json["items"]
+        #expect(linked?[1]?["type"] == .string("consent_rescinded"))
+        #expect(try await rig.get("/v1/customers/\(Purchase.customer)/entitlements").json["entitlements"]?.count == 1)
+    }
+
+    @Test("what is about somebody's own purchase and names nobody is among their events, unless others are named")
+    func nameless() async throws {
+        let rig = try await EntitlementsTests.rig()
+        var renewal = Purchase().renewed()
+        (renewal.token, renewal.appTransaction) = (nil, nil)
+        try await rig.notify(renewal)
+        func events() async throws -> [WireValue?] {
+            let answer = try await rig.get("/v1/customers/\(Purchase.customer)/events").json["items"]
+            return (0..<(answer?.count ?? 0)).map { answer?[$0]?["position"] }
+        }
+        #expect(try await events() == [.int(3), .int(4)])
+        var other = renewal.renewed(uuid: "3838df56-31ab-4e2d-9f44-9b2b3b6b9a14")
+        other.token = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"
+        try await rig.notify(other)
+        #expect(try await events() == [.int(3)])
     }
 
     @Test("which keys there are is told to those that are bound to nothing")

@@ -50,6 +50,34 @@ struct CheckHandlerTests {
         #expect(other["before"]?["ledger"]?["state"] == .string("active"))
     }
 
+    @Test("each transaction of a history that came at once is found by its id")
+    func transactionsAtOnce() async throws {
+        let rig = try await ServiceRig.withCatalog(asksStore: true)
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        let periods: [HeldTransaction] = (0..<6).map { number in
+            let start = Double(number * 60)
+            return HeldTransaction(
+                id: "200000000000000\(number + 1)", original: Self.id, from: start, until: start + 60,
+                signed: start + 0.1, token: Self.token, reason: number == 0 ? "PURCHASE" : "RENEWAL")
+        }
+        for period in periods { try store.remember(period.members, HeldRenewal(signed: period.signed).members) }
+        let answer = try await rig.check(Self.id).json
+        #expect(answer["after"]?["ledger"]?["periods"]?.count == 6)
+        #expect(answer["recorded"]?.count ?? 6 < 6, "several transactions in one event")
+        let reader = rig.application.reader
+        let mine = try WireValue(
+            json: """
+                {"customer_id":"\(Self.token)","environment":"production","original_transaction_id":"\(Self.id)"}
+                """)
+        for period in periods {
+            let found = try await rig.get("/v1/customers?transaction_id=\(period.id)").json["items"]
+            #expect(found == .array([mine]), "\(period.id)")
+            #expect(try await reader.original(of: period.id, in: .production) == Self.id, "\(period.id)")
+        }
+        #expect(try await reader.original(of: periods[2].id, in: .sandbox) == nil)
+        _ = try await Verifier(pool: rig.pool, derive: nil).run()
+    }
+
     @Test("under an idempotency key the store is asked once, and the answer is the same whatever came since")
     func idempotency() async throws {
         let rig = try await ServiceRig.withCatalog(asksStore: true)

@@ -146,6 +146,32 @@ struct StripeLookupTests {
         #expect(try await conflicts(), "and is not counted again")
     }
 
+    @Test("whoever stands behind another name in what Stripe says sees it, and has it erased when they are forgotten")
+    func secondName() async throws {
+        let (stripe, shelf, server, _) = try await Self.make()
+        defer { server.stop() }
+        let session = StripeBody.event(
+            "checkout.session.completed", StripeBody.session("c-1", reference: "c-1"), id: "evt_session")
+        shelf.put(
+            """
+            {"id":"pi_9","object":"payment_intent","status":"succeeded","amount":4999,"created":\(StripeRig.noon - 90),
+            "livemode":true,"metadata":{"rightful_customer_id":"c-2"}}
+            """, at: StripeLookup.paymentIntent("pi_9").path)
+        #expect(try await stripe.deliver(session).status == 200)
+        #expect(try await stripe.access("c-2") == ["web_checkout active"])
+        let events = try await stripe.rig.get("/v1/customers/c-2/events").json["items"]
+        let count = events?.count ?? 0
+        #expect(count > 0 && events?[count - 1]?["type"] == .string(WebFact.readingLabel))
+        let outcome = try await Forgetter(pool: PostgresPool(stripe.rig.database.ownerConninfo), now: { .earliest })
+            .forget(try #require(CustomerID("c-2")))
+        #expect(outcome?.evidence ?? 0 >= 1)
+        let left = try await stripe.rig.pool.withConnection { connection in
+            try connection.query("SELECT encode(parts, 'escape') FROM evidence").rows.map { try $0.text(0) }
+        }
+        #expect(!left.contains { $0.contains("c-2") })
+        #expect(try await stripe.verify().isProven)
+    }
+
     @Test("what is read of a subscription and names another customer is counted and told")
     func contradictionOfSubscription() async throws {
         let (stripe, shelf, server, lookups) = try await Self.make()
