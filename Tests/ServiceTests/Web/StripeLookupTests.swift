@@ -146,7 +146,7 @@ struct StripeLookupTests {
         #expect(try await conflicts(), "and is not counted again")
     }
 
-    @Test("whoever stands behind another name in what Stripe says sees it, and has it erased when they are forgotten")
+    @Test("whoever a payment's own metadata names sees what was read of it, and has it erased when they are forgotten")
     func secondName() async throws {
         let (stripe, shelf, server, _) = try await Self.make()
         defer { server.stop() }
