@@ -120,7 +120,8 @@ struct ServiceRig {
             web: Set((clients ?? []).map(\.environment)), register: webSweeps)
         let endpoints = EndpointRegister(pool: pool, writer: writer)
         let webhookProjector = WebhookProjector(
-            pool: pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
+            pool: pool, settle: .zero, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift,
+            show: WebhookWork.show)
         let application = Application(
             writer: writer,
             reader: reader, keys: keys,

@@ -11,7 +11,8 @@ struct AnswerChangePage {
     private let catalogs: [AppliedCatalog]
     private let catalogCache: CatalogCache
     private let teller: any PurchaseTeller
-    private let now: Timestamp
+    /// `nil` where the clock is not believed.
+    private let present: Timestamp?
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private var lives = KnownLives()
     private var watched: [WatchKey: WatchedAnswer] = [:]
@@ -48,11 +49,11 @@ struct AnswerChangePage {
 
     init(
         _ scopes: [AnswerScope], _ catalogs: [AppliedCatalog], _ catalogCache: CatalogCache,
-        _ teller: any PurchaseTeller, now: Timestamp,
+        _ teller: any PurchaseTeller, present: Timestamp?,
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
         (self.scopes, self.catalogs, self.catalogCache) = (scopes, catalogs, catalogCache)
-        (self.teller, self.now, self.show) = (teller, now, show)
+        (self.teller, self.present, self.show) = (teller, present, show)
     }
 
     // MARK: - What makes it look
@@ -201,7 +202,8 @@ struct AnswerChangePage {
 
     /// At which instant something is looked at: now, where a clock that was ahead has dated it.
     private func believed(_ instant: Timestamp) -> Timestamp {
-        LookedAhead.isAhead(instant, of: now) ? now : instant
+        guard let present, LookedAhead.isAhead(instant, of: present) else { return instant }
+        return present
     }
 
     /// Goes on from the last look at one name, up to an instant; and tells what changed.
@@ -243,8 +245,8 @@ struct AnswerChangePage {
                 try PurchaseWalk(
                     known(first, on: connection).facts, knownAt: first, at: begun, key, life.names, teller)
             }
-        if LookedAhead.isAhead(begun, of: now) {
-            try walk.goBack(to: now, known(first, on: connection), knownAt: first)
+        if let present, LookedAhead.isAhead(begun, of: present) {
+            try walk.goBack(to: present, known(first, on: connection), knownAt: first)
         }
         for catalog in pending {
             let before = catalog.position - 1

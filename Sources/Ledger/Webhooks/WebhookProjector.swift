@@ -21,7 +21,7 @@ package struct WebhookProjector: Sendable {
     private let pageCustomers: Int
     private let patience: Duration
     private let catalogs = CatalogCache()
-    private let lookedAhead = LookedAhead()
+    private let lookedAhead: LookedAhead
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
     private let teller: any PurchaseTeller
@@ -31,12 +31,14 @@ package struct WebhookProjector: Sendable {
     ///   - pageCustomers: at how many customers one transaction looks for the time, or in a walk over everybody.
     ///   - patience: after how long a transaction takes nothing more up, however little that was: some lives are long, and
     ///     PostgreSQL ends a session that is silent in a transaction.
+    ///   - settle: how long the clock has to go on, since the start or since it went back, before what was told by one that was
+    ///     ahead is set right.
     ///   - teller: tells what became of purchases, for the endpoints of its format.
     ///   - showDrift: a difference as it is sent.
     ///   - show: an answer as it is sent; what is sent alike is no change.
     package init(
         pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64, patience: Duration = .seconds(1),
-        teller: any PurchaseTeller,
+        settle: Duration = .seconds(600), teller: any PurchaseTeller,
         showDrift: @escaping @Sendable (FoundDrift) throws -> [UInt8],
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
@@ -45,6 +47,7 @@ package struct WebhookProjector: Sendable {
         self.pageCustomers = pageCustomers
         self.teller = teller
         self.patience = patience
+        lookedAhead = LookedAhead(settle: settle)
         self.showDrift = showDrift
         self.show = show
     }
@@ -67,10 +70,12 @@ package struct WebhookProjector: Sendable {
     package func step(now: @Sendable () -> Timestamp) async throws -> Progress {
         try await pool.run(doing: "looking for what webhooks are to tell") { connection in
             let now = now()
-            if !lookedAhead.isPossible(at: now), let next = try Self.idleUntil(now, on: connection) {
-                return .done(until: next)
+            let present = lookedAhead.present(now)
+            let isSearched = present.map { lookedAhead.isPossible(at: $0) } ?? false
+            if !isSearched, let next = try Self.idleUntil(now, on: connection) { return .done(until: next) }
+            return try connection.transaction { connection in
+                try step(now: now, present, isSearched: isSearched, on: connection)
             }
-            return try connection.transaction { connection in try step(now: now, on: connection) }
         }
     }
 
@@ -114,25 +119,30 @@ package struct WebhookProjector: Sendable {
         return next > now ? next : nil
     }
 
-    private func step(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
+    /// - Parameters:
+    ///   - present: `nil` where the clock is not believed.
+    ///   - isSearched: whether those are searched that a clock which was ahead has looked at.
+    private func step(
+        now: Timestamp, _ present: Timestamp?, isSearched: Bool, on connection: isolated PostgresConnection
+    ) throws -> Progress {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let end = ContinuousClock.now + patience
         let head = try Statements.headPosition(on: connection)
         // Before the indexes are prescribed, of which none leads there.
         let ahead =
-            lookedAhead.isPossible(at: now)
+            isSearched
             ? try WatchedAnswer.looked(after: LookedAhead.limit(of: now), limit: pageCustomers, on: connection) : nil
         lookedAhead.noteLook(at: now)
         try connection.walkByIndex()
         let share = try share(on: connection)
         var scopes = try AnswerScope.all(on: connection)
         let applied = scopes.isEmpty ? [] : try AppliedCatalog.all(on: connection)
-        var page = AnswerChangePage(scopes, applied, catalogs, teller, now: now, show: show)
+        var page = AnswerChangePage(scopes, applied, catalogs, teller, present: present, show: show)
         // Beside a backlog of events, too: whoever has lapsed meanwhile is told of in time, unless the backlog is about them.
         let limit = min(pageCustomers * (head > checkpoint ? 4 : 1), share)
         var due: [WatchedAnswer] = []
         if !scopes.isEmpty {
-            due += (ahead ?? []).prefix(limit)
+            due += (ahead ?? []).prefix(max(1, limit / 2))
             due += try WatchedAnswer.due(by: now, limit: limit - due.count, on: connection)
         }
         if !due.isEmpty { try page.pass(due, at: now, knownAt: checkpoint, until: .now + patience, on: connection) }

@@ -101,16 +101,52 @@ struct ClockAheadTests {
         #expect(try await look(day: 61) == false)
     }
 
+    @Test("a clock that falls behind for a while ends nothing that has begun since")
+    func behind() async throws {
+        let clock = TestClock(Self.start)
+        let ledger = try await TestLedger(now: { clock.now })
+        let projector = WebhookProjector(ledger, settle: .seconds(600))
+        func look(day: Int64) async throws -> Int {
+            clock.now = Self.after(days: day)
+            while try await projector.step(now: { clock.now }).isUnfinished {}
+            return try await Self.told(ledger).count
+        }
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged]))
+        _ = try await ledger.writer.append(Self.month(0))
+        let told = try await look(day: 1)
+        #expect(told == 1)
+        for day in [-400, -3, 2] as [Int64] { #expect(try await look(day: day) == told, "day \(day)") }
+        _ = try await ledger.writer.append(.grant("grant", of: "pro", to: "ben"))
+        #expect(try await look(day: -3) == told, "nor beside what is learned")
+        #expect(try await look(day: 31) == told + 1)
+    }
+
+    @Test("a clock is believed once it has gone on for a while, and anew once it went back")
+    func believed() {
+        let began = ContinuousClock.now
+        let lookedAhead = LookedAhead(settle: .seconds(600), at: began)
+        #expect(lookedAhead.present(Self.start, at: began + .seconds(599)) == nil)
+        #expect(lookedAhead.present(Self.start, at: began + .seconds(600)) == Self.start)
+        // It may be set by less than a minute.
+        let earlier = Self.start.adding(milliseconds: -59_000)
+        #expect(lookedAhead.present(earlier, at: began + .seconds(601)) == earlier)
+        let behind = Self.start.adding(milliseconds: -3_600_000)
+        #expect(lookedAhead.present(behind, at: began + .seconds(602)) == nil)
+        #expect(lookedAhead.present(behind.adding(milliseconds: 599_000), at: began + .seconds(1201)) == nil)
+        #expect(lookedAhead.present(behind.adding(milliseconds: 600_000), at: began + .seconds(1202)) != nil)
+    }
+
     @Test("rows are searched at the beginning and when the clock went back, until none lies ahead")
     func searches() {
-        let lookedAhead = LookedAhead()
+        let lookedAhead = LookedAhead(settle: .zero)
         #expect(lookedAhead.isPossible(at: Self.start))
         lookedAhead.noteLook(at: Self.start)
         #expect(lookedAhead.isPossible(at: Self.start), "nobody has searched yet")
         lookedAhead.noteNone(at: Self.start)
         #expect(!lookedAhead.isPossible(at: Self.start))
         lookedAhead.noteLook(at: Self.after(days: 1))
-        #expect(!lookedAhead.isPossible(at: Self.after(days: 1).adding(milliseconds: -60_000)))
+        #expect(!lookedAhead.isPossible(at: Self.after(days: 1).adding(milliseconds: -600_000)))
         lookedAhead.noteLook(at: Self.start)
         #expect(lookedAhead.isPossible(at: Self.start))
         lookedAhead.noteNone(at: Self.start)

@@ -32,9 +32,9 @@ extension EventDraft {
 
 extension WebhookProjector {
     /// One that tells nothing of what changed but that it did.
-    init(_ ledger: TestLedger, pageEvents: Int64 = 200, pageCustomers: Int = 64) {
+    init(_ ledger: TestLedger, pageEvents: Int64 = 200, pageCustomers: Int = 64, settle: Duration = .zero) {
         self.init(
-            pool: ledger.pool, pageEvents: pageEvents, pageCustomers: pageCustomers, teller: NoTeller(),
+            pool: ledger.pool, pageEvents: pageEvents, pageCustomers: pageCustomers, settle: settle, teller: NoTeller(),
             showDrift: { _ in [] }, show: { Array("\($0)".utf8) })
     }
 }
