@@ -55,7 +55,7 @@ package struct ConnectionOptions: Sendable {
     /// ledger's number, which leads every index, for a choice of few rows, and would read whole tables into hash joins.
     ///
     /// A commit that has not reached the disk is never acknowledged: where the server has `synchronous_commit` off, it is
-    /// on here; whatever else the server has waits for the disk, or for more.
+    /// `local` here; whatever else the server has waits for the disk, or for more.
     ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
     /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. Only the
@@ -64,7 +64,7 @@ package struct ConnectionOptions: Sendable {
     var sessionScript: String {
         """
         SET search_path = \(Self.searchPath);
-        SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+        SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off';
         SET statement_timeout = \(max(0, statementTimeoutMilliseconds));
         SET lock_timeout = \(max(0, lockTimeoutMilliseconds));
         SET idle_in_transaction_session_timeout = \(max(0, idleInTransactionTimeoutMilliseconds));

@@ -24,7 +24,8 @@ struct WebhookParts: Sendable {
         let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
         handled = Webhooks(
             endpoints: endpoints, list: list, projector: projector,
-            apps: Set(configuration.apps.map(\.binding.bundleID)), allowsPrivate: allowsPrivate)
+            apps: Set(configuration.apps.map(\.binding.bundleID)), allowsPrivate: allowsPrivate,
+            sends: configuration.sendsWebhooks)
         work = WebhookWork(
             projector: projector, notices: StreamNotices(pool: pool), streams: streams,
             dispatcher: WebhookDispatcher(

@@ -261,7 +261,9 @@ struct EmbeddedClusterTests {
             var session: PostgresConnection? = try await PostgresConnection.connect(cluster.ownerConninfo)
             // A smart shutdown: nobody is let in any more, and whoever is there may stay.
             kill(started, SIGTERM)
-            let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: impatient) }
+            let patient = EmbeddedCluster.Options(
+                durability: .throwaway, startLimit: .seconds(60), silenceLimit: .seconds(5))
+            let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: patient) }
             try await Task.sleep(for: .seconds(8))
             try await session?.execute(script: "SELECT 1")
             session = nil

@@ -155,7 +155,7 @@ struct ConnectionTests {
         // A URL given for the tests is not of this form.
         guard !conninfo.contains("://") else { return }
         for (setting, expected) in [
-            ("off", "on"), ("local", "local"), ("remote_write", "remote_write"), ("on", "on"),
+            ("off", "local"), ("local", "local"), ("remote_write", "remote_write"), ("on", "on"),
             ("remote_apply", "remote_apply"),
         ] {
             let connection = try await PostgresConnection.connect(

@@ -12,11 +12,14 @@ package struct Webhooks: Sendable {
     let apps: Set<String>
     /// Whether endpoints may be at private addresses, and by plain http.
     let allowsPrivate: Bool
+    /// Whether anything is sent.
+    let sends: Bool
 
     package init(
         endpoints: EndpointRegister, list: DeliveryList, projector: WebhookProjector, apps: Set<String>,
-        allowsPrivate: Bool
+        allowsPrivate: Bool, sends: Bool = true
     ) {
+        self.sends = sends
         self.endpoints = endpoints
         self.list = list
         self.projector = projector
@@ -154,6 +157,10 @@ extension Application {
             HTTPResponse.json($0)
         } body: { command in
             let endpoint = try await endpoint(call, webhooks)
+            guard webhooks.sends else {
+                throw Problem(
+                    .unprocessable, "Nothing is sent: webhooks.enabled is false in this service's configuration.")
+            }
             guard endpoint.pause == nil else {
                 throw Problem(.unprocessable, "The endpoint is paused, so that nothing is sent to it; resume it first.")
             }
