@@ -32,9 +32,8 @@ function alike(entitlements) {
 function entitlement(group, openEvent) {
   const [one, ...others] = group;
   const { decision, rule } = one;
-  // These events are of the purchase that decides, and so is whether it is shared.
-  const called = ({ type, notification }) =>
-    eventWords({ type, subtype: notification?.subtype, ownership: decision.ownership?.toUpperCase() });
+  // Some may be of another purchase than the one that decides, so whether it is shared is not said.
+  const called = ({ type, notification }) => eventWords({ type, subtype: notification?.subtype });
   return el("section", { class: "why", "aria-label": words.whyOf(one.id) },
     el("h3", {}, stateShape(decision.state), " ", words.and(group.map((each) => each.id)), " ",
       el("span", { class: decision.gives_access ? "yes" : "no" }, decision.gives_access ? words.access : words.noAccess)),

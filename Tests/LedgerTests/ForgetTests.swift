@@ -38,15 +38,15 @@ struct ForgetTests {
             identities: [identity, customer], deduplication: .unique)
     }
 
-    /// A withdrawn consent: it names nobody in its facts.
+    /// A withdrawn consent, which names whose copy of the app it is about.
     private static func consent(app: String) -> EventDraft {
         let fact = NotificationFact(
             type: "RESCIND_CONSENT", subtype: nil, uuid: "consent-\(RandomDrafts.digest(app).hex)", signedDate: nil,
             payloadHash: RandomDrafts.digest("consent \(app)"), bundleID: "com.example", transaction: nil,
-            renewal: nil, remarks: [])
+            renewal: nil, appTransaction: IdentityRef(0), remarks: [])
         return EventDraft(
             environment: .production, source: .notification, type: "consent_rescinded", occurredAt: nil,
-            fact: .notification(fact), identities: [],
+            fact: .notification(fact), identities: ["apple:\(app)"],
             deduplication: .statement(id: "notification:\(fact.uuid)", payloadHash: fact.payloadHash),
             evidence: .received(VerifyRig.signed("{\"appTransactionId\":\"\(app)\"}")))
     }
@@ -154,7 +154,7 @@ struct ForgetTests {
 
         let log = try await ledger.reader.events(after: 0, limit: 100).events
         #expect(log.dropLast().map(\.record.hash) == hashes)
-        #expect(log.map(\.customerID).compactMap { $0 } == [Self.bob, "account-of-bob"])
+        #expect(log.map(\.customerID).compactMap { $0 } == [Self.bob, "apple:7000000002", "account-of-bob"])
         let event = try #require(log.last)
         #expect(event.record.type == "forgotten" && event.record.source == .operatorCommand)
         #expect(event.fact.forgetting?.evidencePositions == [2, 3, 4, 6, 7, 11])

@@ -35,6 +35,8 @@ struct SecondOwnerTests {
             let customer = try #require(CustomerID(id))
             let page = try await ledger.reader.events(of: customer, environment: .production, after: 0, limit: 9)
             #expect(page.events.map(\.record.position) == [1], "\(id)")
+            // The row bears the first, whom the others are not told.
+            #expect(page.events.map(\.customerID) == [id == "u-9" ? "u-9" : nil], "\(id)")
         }
     }
 

@@ -32,7 +32,7 @@ package struct LinkDocument: Codable, Hashable, Sendable, NamedDocument {
 
 /// The answer of `…/actions/transfer`.
 package struct TransferDocument: Codable, Hashable, Sendable, NamedDocument {
-    /// One of the two customers, before and after.
+    /// A customer, before and after.
     package struct Side: Codable, Hashable, Sendable {
         package let customerID: String
         /// As in ``EntitlementsDocument``.

@@ -65,7 +65,7 @@ package struct AppScope: Hashable, Sendable {
                 switch event.fact {
                 case .notification, .statements, .claim, .transfer, .transferUndo, .conflict, .storeRequest, .web,
                     .forgetting:
-                    kept.contains(event.position)
+                    kept.contains(event.position) || event.fact.appTransaction != nil && scope.names(event.fact) == true
                 case .catalog, .grant, .grantRevocation: true
                 case .link(let link): known.contains(link.identity)
                 case .drift: scope.names(event.fact) ?? false

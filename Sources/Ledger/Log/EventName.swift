@@ -8,8 +8,8 @@ enum NameKind: Int16, Sendable {
     case besideToken = 1
     /// Links, grants and their revocations, claims and transfers.
     case ownership = 2
-    /// Conflicts, drift, forgetting and consent withdrawn, and owners whom an event of Stripe's names behind the first, as only
-    /// that one stands in the event's row; also events with evidence that name nobody and are about nothing.
+    /// Conflicts, drift, forgetting and consent withdrawn, and whoever is named behind those who stand in the event's row, such
+    /// as the second owner that Stripe names; also events with evidence that name nobody and are about nothing.
     case report = 3
     /// What Stripe calls a part of a purchase, such as a payment or an invoice, and each transaction of an event that states
     /// several; the number is then ``EventName/nobody``, and that id stands in place of the original transaction's.
@@ -65,6 +65,9 @@ extension LedgerFact {
                     add(appTransaction, .owner)
                 }
             }
+            // Whom the event's row does not bear.
+            let (first, second) = indexedIdentities
+            for identity in identities where identity != first && identity != second { add(identity, .report) }
             if let appTransaction { add(appTransaction, .report) }
             if names.isEmpty, originalTransactionID == nil, hasEvidence { add(EventName.nobody, .report) }
             return names + parts(statedTransactionIDs)

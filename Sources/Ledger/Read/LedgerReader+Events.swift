@@ -56,7 +56,8 @@ extension LedgerReader {
     /// somebody linked to them, those of original transactions that were claimed by or transferred to one of them, and
     /// the transfers of those that statements say are theirs.
     ///
-    /// Of the latter what names nobody is among them where nobody else is named. Who is linked goes by the links in force. Of somebody who was linked once only the links are there, without a name, as
+    /// Of an original that statements say is theirs, what names nobody is among them where nobody else is named; a claim in
+    /// vain counts for nothing there. Who is linked goes by the links in force. Of somebody who was linked once only the links are there, without a name, as
     /// are what states the purchases of others that this customer received.
     ///
     /// - Parameter app: leaves out what is not about this app.
@@ -79,10 +80,12 @@ extension LedgerReader {
                 """, [.int(ledgerID), .intArray(people.now.map(\.number)), .int2(environment.number)]
             ).rows.map { (original: try $0.text(0), isReceived: try $0.bool(1)) }
             let stated = rows.filter { !$0.isReceived }.map(\.original)
-            let ofWeb = try Self.positions(ofWeb: stated, environment, naming: Set(people.now), on: connection)
+            // The App Store's ids are numbers.
+            let isOfWeb = { (original: String) in original.contains("_") }
+            let ofWeb = try Self.positions(
+                ofWeb: stated.filter(isOfWeb), environment, naming: Set(people.now), on: connection)
             return (
-                people, rows.filter(\.isReceived).map(\.original), stated.filter { ofWeb[$0] == nil },
-                ofWeb.values.flatMap(\.self).sorted()
+                people, Set(rows.filter(\.isReceived).map(\.original)), stated.filter { !isOfWeb($0) }, ofWeb
             )
         }
         // Of an original that was never claimed or transferred, the events that name one of these people.
@@ -112,6 +115,7 @@ extension LedgerReader {
                             SELECT FROM event AS other
                             WHERE other.ledger_id = $1 AND other.environment = $4
                                 AND other.original_transaction_id = key.original AND other.identity <> ALL ($5)
+                                AND other.type <> 'ownership_conflict'
                         ) AS is_theirs_alone
                         """, as: "life")) \(Statements.search(
                         """
@@ -129,45 +133,42 @@ extension LedgerReader {
             ORDER BY position
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
             more: [
-                .int2(environment.number), .intArray(people.now.map(\.number)), .textArray(received),
+                .int2(environment.number), .intArray(people.now.map(\.number)), .textArray(received.sorted()),
                 .textArray(stated), .intArray(people.links + ofWeb),
             ] + (own.map { [.intArray($0)] } ?? []))
+        let bearing = page.events.filter { event in
+            // The row of several statements may bear nobody while they name others.
+            guard event.record.identity == nil, case .statements(let fact) = event.fact,
+                !received.contains(fact.originalTransactionID)
+            else { return true }
+            let named = event.fact.identities
+            return named.isEmpty || named.contains(where: people.now.contains)
+        }
         return EventPage(
-            events: page.events.map { $0.nameless(unlessOf: people.now) }, hasMore: page.hasMore,
-            nextAfter: page.nextAfter)
+            events: bearing.map { $0.nameless(unlessOf: people.now) }, hasMore: page.hasMore, nextAfter: page.nextAfter)
     }
 
-    /// Of those originals that were bought on the web, which of their events name some people or change whose they are, and
-    /// which name nobody where nobody else is named.
+    /// Which events of originals that were bought on the web name some people or change whose they are, and which name nobody
+    /// where nobody else is named.
     ///
     /// An event's row bears the first owner that Stripe names alone, so the facts are looked at.
     private static func positions(
         ofWeb originals: [String], _ environment: StoreEnvironment, naming people: Set<IdentityRef>,
         on connection: isolated PostgresConnection
-    ) throws -> [String: [Int64]] {
-        guard !originals.isEmpty else { return [:] }
-        let stripe = EventSource.allCases.filter(\.isStripe).map { String($0.number) }.joined(separator: ", ")
+    ) throws -> [Int64] {
+        guard !originals.isEmpty else { return [] }
         let rows = try connection.query(
             """
             SELECT key.original, event.position, event.facts FROM unnest($2::text[]) AS key (original)
             \(Statements.search(
                 """
-                SELECT EXISTS (
-                    SELECT FROM event AS stated
-                    WHERE stated.ledger_id = $1 AND stated.environment = $3
-                        AND stated.original_transaction_id = key.original AND stated.source IN (\(stripe))
-                ) AS is_of_web
-                """, as: "life"))
-            \(Statements.search(
-                """
-                SELECT position, facts FROM event
-                WHERE life.is_of_web AND event.ledger_id = $1 AND event.environment = $3
+                SELECT position, facts FROM event WHERE event.ledger_id = $1 AND event.environment = $3
                     AND event.original_transaction_id = key.original
                 """, as: "event"))
             """, [.int(ledgerID), .textArray(originals), .int2(environment.number)]
         ).rows.map { (original: try $0.text(0), position: try $0.int(1), fact: try FactCodec.decode($0.bytes(2))) }
-        return Dictionary(grouping: rows, by: \.original).mapValues { events in
-            let named = Set(events.flatMap(\.fact.identities))
+        return Dictionary(grouping: rows, by: \.original).values.flatMap { events in
+            let named = Set(events.flatMap { event in event.fact.eventType == nil ? event.fact.identities : [] })
             return events.filter { event in
                 switch event.fact {
                 case .transfer, .transferUndo: true
@@ -177,7 +178,7 @@ extension LedgerReader {
                         || event.fact.identities.isEmpty && named.isSubset(of: people)
                 }
             }.map(\.position)
-        }
+        }.sorted()
     }
 
     /// Who is a customer by the links in force, and the positions of all links that were ever made between them and others.
@@ -289,9 +290,8 @@ extension ShownEvent {
         let named: IdentityRef? =
             switch fact {
             case .link(let link): link.identity
-            case .notification, .statements: record.identity
-            // Whom the row names may not be the one of these whom the facts name.
-            case .web(let web): web.owners.contains { people.contains($0.customer) } ? nil : record.identity
+            // Whom the row bears may be another than whom of these the facts name.
+            case .notification, .statements, .web: record.identity
             case .catalog, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift, .forgetting,
                 .access, .storeRequest:
                 nil

@@ -189,7 +189,7 @@ package struct LedgerReader: Sendable {
             if instant > headRecordedAt {
                 guard instant < settled,
                     let end = try Statements.end(on: connection, waitingUpTo: Self.restingSeconds),
-                    try Statements.lastPosition(recordedBy: instant, head: end, on: connection) == head
+                    try end == head || Statements.lastPosition(recordedBy: instant, head: end, on: connection) == head
                 else { throw KnownAtError.notSettled }
                 return head
             }

@@ -105,6 +105,9 @@ struct EventTests {
         #expect(told?[0]?["type"] == .string("consent_rescinded") && told?[0]?["position"] == .int(4))
         #expect(told?[0]?["customer_id"] == .string("apple:704000001"))
         #expect(told?[0]?["facts"]?["app_transaction"] != nil)
+        let key = try await rig.keys.create(name: "a", scopes: [.eventsRead], bundleID: ServiceRig.bundleID).secret
+        let ofApp = try await rig.send("GET", owner, key: key).json["items"]
+        #expect(ofApp?[0]?["type"] == .string("consent_rescinded"), "a key of that app hears of it as well")
         // Whoever is linked with the Apple account is told, too.
         try await rig.link("apple:704000001", to: Purchase.customer)
         let linked = try await rig.get("/v1/customers/\(Purchase.customer)/events").json["items"]
@@ -122,6 +125,10 @@ struct EventTests {
             let answer = try await rig.get("/v1/customers/\(Purchase.customer)/events").json["items"]
             return (0..<(answer?.count ?? 0)).map { answer?[$0]?["position"] }
         }
+        #expect(try await events() == [.int(3), .int(4)])
+        // Whoever claims it in vain hides nothing of it.
+        try await rig.command(
+            .conflict(ConflictFact(originalTransactionID: Purchase().original, claimant: IdentityRef(0))), ["thief"])
         #expect(try await events() == [.int(3), .int(4)])
         var other = renewal.renewed(uuid: "3838df56-31ab-4e2d-9f44-9b2b3b6b9a14")
         other.token = "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"
