@@ -32,8 +32,8 @@ function alike(entitlements) {
 function entitlement(group, openEvent) {
   const [one, ...others] = group;
   const { decision, rule } = one;
-  // Some may be of another purchase than the one that decides, so whether it is shared is not said.
-  const called = ({ type, notification }) => eventWords({ type, subtype: notification?.subtype });
+  const called = ({ type, notification, ownership }) =>
+    eventWords({ type, subtype: notification?.subtype, ownership: ownership?.toUpperCase() });
   return el("section", { class: "why", "aria-label": words.whyOf(one.id) },
     el("h3", {}, stateShape(decision.state), " ", words.and(group.map((each) => each.id)), " ",
       el("span", { class: decision.gives_access ? "yes" : "no" }, decision.gives_access ? words.access : words.noAccess)),

@@ -10,6 +10,8 @@ package struct CitedEvent: Codable, Hashable, Sendable {
     package let source: String
     @Nullable package private(set) var evidenceSHA256: String?
     @Nullable package private(set) var notification: EventDocument.Notification?
+    /// How the customer came by the purchase that a notification is about.
+    @Nullable package private(set) var ownership: OwnershipWord?
 
     package init(_ event: HistoryEvent) {
         position = event.position
@@ -23,10 +25,15 @@ package struct CitedEvent: Codable, Hashable, Sendable {
         } else {
             _notification = Nullable(wrappedValue: nil)
         }
+        if case .notification(let fact) = event.fact, case .known(let ownership) = fact.transaction?.ownership {
+            _ownership = Nullable(wrappedValue: OwnershipWord(ownership))
+        } else {
+            _ownership = Nullable(wrappedValue: nil)
+        }
     }
 
     private enum CodingKeys: String, CodingKey {
-        case position, type, source, notification
+        case position, type, source, notification, ownership
         case occurredAt = "occurred_at"
         case recordedAt = "recorded_at"
         case evidenceSHA256 = "evidence_sha256"

@@ -59,7 +59,11 @@ extension ComponentNotes {
             "The decision as `readEntitlements` answers it, with `null` in place of what there is not"),
         "ExplainedDecisionReason": ComponentNotes("The rule that decided, and the events it rests on"),
         "CitedEvent": ComponentNotes(
-            "An event that a decision rests on", ["occurred_at": "The statement's signed date"]),
+            "An event that a decision rests on",
+            [
+                "occurred_at": "The statement's signed date",
+                "ownership": "How the customer came by the purchase that a notification is about",
+            ]),
         "Considered": ComponentNotes("Something else that was weighed, and why it did not decide"),
         "AlternativeLoss": ComponentNotes("Why something did not decide"),
         "Outlook": ComponentNotes(

@@ -68,7 +68,8 @@ enum Example {
           "rule":{"code":"paid_period","sentence":"A paid period runs until 2027-01-01T00:00:00.000Z."},
           "events":[{"position":15,"type":"renewed","occurred_at":"2026-01-01T00:00:01.000Z",
            "recorded_at":"2026-01-01T00:00:02.120Z","source":"app_store","evidence_sha256":"\(hash)",
-           "notification":{"type":"DID_RENEW","subtype":null,"uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"}}],
+           "notification":{"type":"DID_RENEW","subtype":null,"uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"},
+           "ownership":"purchased"}],
           "considered":[],"would_change":[{"code":"renewal","at":"2027-01-01T00:00:00.000Z",
            "sentence":"It renews on 2027-01-01T00:00:00.000Z."}],"catalog_change":null}],"conflicts":[]}
         """

@@ -34,11 +34,11 @@ struct ExplainTests {
                     json: """
                         [{"position":2,"type":"catalog_applied","occurred_at":null,
                         "recorded_at":"2026-11-20T12:00:00.000Z","source":"api","evidence_sha256":null,
-                        "notification":null},
+                        "notification":null,"ownership":null},
                         {"position":3,"type":"subscribed","occurred_at":"2026-01-01T00:00:01.000Z",
                         "recorded_at":"2026-11-20T12:00:00.001Z","source":"app_store_notification",
                         "evidence_sha256":"\(hash)","notification":{"type":"SUBSCRIBED","subtype":"INITIAL_BUY",
-                        "uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"}}]
+                        "uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"},"ownership":"purchased"}]
                         """))
         #expect(
             try json["catalog"]
