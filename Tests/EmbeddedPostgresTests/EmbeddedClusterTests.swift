@@ -261,10 +261,11 @@ struct EmbeddedClusterTests {
             var session: PostgresConnection? = try await PostgresConnection.connect(cluster.ownerConninfo)
             // A smart shutdown: nobody is let in any more, and whoever is there may stay.
             kill(started, SIGTERM)
+            // Longer than any of the silences that a machine's slow disk was seen to make, which are seven seconds.
             let patient = EmbeddedCluster.Options(
-                durability: .throwaway, startLimit: .seconds(60), silenceLimit: .seconds(5))
+                durability: .throwaway, startLimit: .seconds(90), silenceLimit: .seconds(12))
             let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: patient) }
-            try await Task.sleep(for: .seconds(8))
+            try await Task.sleep(for: .seconds(15))
             try await session?.execute(script: "SELECT 1")
             session = nil
             let next = try await joining.value
