@@ -165,7 +165,19 @@ package struct ForgettingScope: Sendable {
             WHERE event.other_identity IS NOT NULL AND event.identity = ANY ($2)
                 AND event.original_transaction_id IS NOT NULL
             """, [.int(ledgerID), numbers])
-        let candidates = try Set(borne.rows.map { IdentityRef(try $0.int(0)) })
+        let several = try connection.query(
+            """
+            \(ownEvents)
+            SELECT event.facts FROM own JOIN event ON event.ledger_id = $1 AND event.position = own.position
+            WHERE event.transaction_id IS NULL AND event.original_transaction_id IS NOT NULL
+            """, [.int(ledgerID), numbers])
+        var candidates = try Set(borne.rows.map { IdentityRef(try $0.int(0)) })
+        for row in several.rows {
+            for stated in try FactCodec.decode(row.bytes(0)).transactions
+            where stated.accountToken.map(person.contains) ?? false {
+                candidates.formUnion([stated.appTransaction].compactMap(\.self))
+            }
+        }
         // Shared is what somebody is named by as the owner, or bears beside the token of somebody else who is not forgotten.
         let others = try connection.query(
             """
@@ -183,7 +195,31 @@ package struct ForgettingScope: Sendable {
                         AND name.environment IN (1, 2) AND name.kind = 1)
             """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted()), numbers])
         let shared = try Set(others.rows.map { IdentityRef(try $0.int(0)) })
+            .union(bearers(of: candidates, beside: person, on: connection))
         return (candidates.subtracting(shared), shared)
+    }
+
+    /// Which of some app transactions stand beside somebody else's token in a statement that its event's row does not bear.
+    private static func bearers(
+        of candidates: Set<IdentityRef>, beside person: Set<IdentityRef>, on connection: isolated PostgresConnection
+    ) throws -> Set<IdentityRef> {
+        let rows = try connection.query(
+            """
+            SELECT DISTINCT event.position, event.facts FROM unnest($2::bigint[]) AS candidate (number)
+            JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = candidate.number
+                AND name.environment IN (1, 2) AND name.kind = 1
+            JOIN event ON event.ledger_id = $1 AND event.environment = name.environment
+                AND event.original_transaction_id = name.original_transaction_id AND event.transaction_id IS NULL
+            """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted())]
+        ).rows
+        let stated = try rows.flatMap { try FactCodec.decode($0.bytes(1)).transactions }.compactMap { stated in
+            stated.accountToken.flatMap { token in
+                stated.appTransaction.map { (token: token, appTransaction: $0) }
+            }
+        }.filter { candidates.contains($0.appTransaction) && !person.contains($0.token) }
+        // Whoever was forgotten is nobody.
+        let known = try Statements.customerIDs(of: Array(Set(stated.map(\.token))), on: connection)
+        return Set(stated.filter { known[$0.token] != nil }.map(\.appTransaction))
     }
 
     /// `own (position)`: every event whose columns or names hold one of the identities $2; $1 is the ledger.
