@@ -119,6 +119,16 @@ package struct WebhookProjector: Sendable {
         return next > now ? next : nil
     }
 
+    /// Whether a store has lately signed something with a later date: its clock is right, so that one that says less is behind.
+    private static func isSigned(after instant: Timestamp, on connection: isolated PostgresConnection) throws -> Bool {
+        try connection.query(
+            """
+            SELECT coalesce(max(occurred_at) > $2, false) FROM (
+                SELECT occurred_at FROM event WHERE ledger_id = $1 ORDER BY position DESC LIMIT 1000) AS latest
+            """, [.int(ledgerID), .timestamp(instant.milliseconds)]
+        ).first?.bool(0) ?? false
+    }
+
     /// - Parameters:
     ///   - present: `nil` where the clock is not believed.
     ///   - isSearched: whether those are searched that a clock which was ahead has looked at.
@@ -128,6 +138,8 @@ package struct WebhookProjector: Sendable {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let end = ContinuousClock.now + patience
         let head = try Statements.headPosition(on: connection)
+        let isBehind = try isSearched && Self.isSigned(after: LookedAhead.limit(of: now), on: connection)
+        let (present, isSearched) = isBehind ? (nil, false) : (present, isSearched)
         // Before the indexes are prescribed, of which none leads there.
         let ahead =
             isSearched

@@ -122,6 +122,24 @@ struct ClockAheadTests {
         #expect(try await look(day: 31) == told + 1)
     }
 
+    @Test("a clock that is behind what a store has signed ends nothing, however long it goes on")
+    func signedLater() async throws {
+        let clock = TestClock(Self.start)
+        let ledger = try await TestLedger(now: { clock.now })
+        let projector = WebhookProjector(ledger)
+        func look(day: Int64) async throws -> Int {
+            clock.now = Self.after(days: day)
+            while try await projector.step(now: { clock.now }).isUnfinished {}
+            return try await Self.told(ledger).count
+        }
+        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
+        _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged]))
+        _ = try await ledger.writer.append(Self.month(0))
+        let told = try await look(day: 1)
+        for day in [-3, -3, 2] as [Int64] { #expect(try await look(day: day) == told, "day \(day)") }
+        #expect(try await look(day: 31) == told + 1)
+    }
+
     @Test("a clock is believed once it has gone on for a while, and anew once it went back")
     func believed() {
         let began = ContinuousClock.now
