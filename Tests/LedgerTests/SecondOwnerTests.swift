@@ -5,8 +5,9 @@ import Testing
 
 @testable import Ledger
 
-/// An event's row bears the first owner that Stripe names; whoever is named behind it counts as much.
-@Suite("Events that name several owners of what was bought on the web", .timeLimit(.minutes(5)))
+/// An event's row bears the first owner that Stripe names, or that a device's statements do; whoever is named behind it counts
+/// as much.
+@Suite("Events that name several people", .timeLimit(.minutes(5)))
 struct SecondOwnerTests {
     private static func reading(
         _ name: String, of owners: [(WebOwner.Place, String)], mentioning words: String
@@ -24,6 +25,58 @@ struct SecondOwnerTests {
             evidence: .received(Array(words.utf8)))
     }
 
+    private static let bob = "0b000000-0000-4000-8000-00000000000b"
+
+    /// Two transactions of one of bob's purchases that came at once: the first was signed before app transactions had ids.
+    private static func launch(app: String) throws -> EventDraft {
+        let drafts = RandomDrafts(seed: 77, originals: 1).drafts(9)
+        var stated = drafts.compactMap { draft -> TransactionFact? in
+            guard case .notification(let fact) = draft.fact else { return nil }
+            return fact.transaction
+        }.prefix(2)
+        for index in stated.indices {
+            stated[index].originalTransactionID = "2001"
+            stated[index].transactionID = "2001-\(index)"
+            stated[index].accountToken = IdentityRef(0)
+            stated[index].appTransaction = index == 0 ? nil : IdentityRef(1)
+        }
+        try #require(stated.count == 2)
+        return EventDraft(
+            environment: .production, source: .device, occurredAt: nil,
+            fact: .statements(
+                StatementsFact(
+                    originalTransactionID: "2001", transactions: Array(stated), renewals: [], remarks: [])),
+            identities: [bob, "apple:\(app)"], deduplication: .unique,
+            evidence: .received(Array(#"{"appTransactionId":"\#(app)"}"#.utf8)))
+    }
+
+    @Test(
+        "what stands beside the owner behind the first transaction shows its purchase to nobody, and is forgotten with them"
+    )
+    func besideTheSecond() async throws {
+        let ledger = try await TestLedger()
+        _ = try await ledger.writer.append(
+            EventDraft(
+                environment: nil, source: .api, type: "linked", occurredAt: nil,
+                fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
+                identities: ["apple:7000000001", "carol"], deduplication: .unique))
+        for app in ["7000000001", "7000000002"] { _ = try await ledger.writer.append(try Self.launch(app: app)) }
+        for (id, positions) in [("carol", [1]), (Self.bob, [2, 3])] as [(String, [Int64])] {
+            let customer = try #require(CustomerID(id))
+            let page = try await ledger.reader.events(of: customer, environment: .production, after: 0, limit: 9)
+            #expect(page.events.map(\.record.position) == positions, "\(id)")
+        }
+        let forgetter = Forgetter(pool: PostgresPool(ledger.database.ownerConninfo), now: { .earliest })
+        let outcome = try await forgetter.forget(try #require(CustomerID(Self.bob)))
+        #expect(outcome?.identities == 2 && outcome?.evidence == 2)
+        #expect(outcome?.sharedAppTransactions == 1, "carol's")
+        let owner = try await ledger.database.owner()
+        #expect(
+            try await owner.query("SELECT value FROM identity ORDER BY value").rows.map { try $0.text(0) }
+                == ["apple:7000000001", "carol"])
+        _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+
     @Test("each sees the event among their own, and what names nobody only where nobody else is named")
     func events() async throws {
         let ledger = try await TestLedger()
@@ -37,6 +90,20 @@ struct SecondOwnerTests {
             #expect(page.events.map(\.record.position) == [1], "\(id)")
             // The row bears the first, whom the others are not told.
             #expect(page.events.map(\.customerID) == [id == "u-9" ? "u-9" : nil], "\(id)")
+        }
+    }
+
+    @Test("what names nobody is the owner's, whatever a session's reference stands for")
+    func reference() async throws {
+        let ledger = try await TestLedger()
+        for draft in [
+            Self.reading("bought", of: [(.clientReference, "cart-7"), (.session, "c-1")], mentioning: "{}"),
+            Self.reading("renewed", of: [], mentioning: "{}"),
+        ] { _ = try await ledger.writer.append(draft) }
+        for (id, positions) in [("c-1", [1, 2]), ("cart-7", [1])] as [(String, [Int64])] {
+            let customer = try #require(CustomerID(id))
+            let page = try await ledger.reader.events(of: customer, environment: .production, after: 0, limit: 9)
+            #expect(page.events.map(\.record.position) == positions, "\(id)")
         }
     }
 

@@ -234,23 +234,25 @@ extension CustomerFacts {
 }
 
 extension LedgerFact {
-    /// Whether it says by itself that it is about one of these: an account token before an app transaction id.
+    /// Whom it says by itself that it is about: an account token before an app transaction id.
+    package var subjects: [IdentityRef] {
+        switch self {
+        case .notification, .statements:
+            transactions.compactMap(\.statedOwner) + [appTransaction].compactMap(\.self)
+        case .link(let fact): [fact.identity, fact.customer]
+        case .claim(let fact): [fact.customer]
+        case .transfer(let fact): [fact.customer]
+        case .conflict(let fact): [fact.claimant]
+        case .grant(let fact): [fact.customer]
+        case .grantRevocation(let fact): [fact.customer]
+        case .drift(let fact): [fact.customer]
+        // Whom it names may not be whose it is; that is told from all that is known of the original.
+        case .web: []
+        case .catalog, .transferUndo, .forgetting, .access, .storeRequest: []
+        }
+    }
+
     fileprivate func isWord(ofAny identities: Set<IdentityRef>) -> Bool {
-        let named: [IdentityRef] =
-            switch self {
-            case .notification, .statements:
-                transactions.compactMap(\.statedOwner) + [appTransaction].compactMap(\.self)
-            case .link(let fact): [fact.identity, fact.customer]
-            case .claim(let fact): [fact.customer]
-            case .transfer(let fact): [fact.customer]
-            case .conflict(let fact): [fact.claimant]
-            case .grant(let fact): [fact.customer]
-            case .grantRevocation(let fact): [fact.customer]
-            case .drift(let fact): [fact.customer]
-            // Whom it names may not be whose it is; that is told from all that is known of the original.
-            case .web: []
-            case .catalog, .transferUndo, .forgetting, .access, .storeRequest: []
-            }
-        return named.contains(where: identities.contains)
+        subjects.contains(where: identities.contains)
     }
 }

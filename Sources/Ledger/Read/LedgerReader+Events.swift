@@ -57,15 +57,18 @@ extension LedgerReader {
     /// the transfers of those that statements say are theirs.
     ///
     /// Of an original that statements say is theirs, what names nobody is among them where nobody else is named; a claim in
-    /// vain counts for nothing there. Who is linked goes by the links in force. Of somebody who was linked once only the links are there, without a name, as
-    /// are what states the purchases of others that this customer received.
+    /// vain counts for nothing there, and neither does a name that stands where Stripe is told of something else. Who is linked
+    /// goes by the links in force. Of somebody who was linked once only the links are there, without a name, as are what states
+    /// the purchases of others that this customer received.
     ///
     /// - Parameter app: leaves out what is not about this app.
     package func events(
         of customer: CustomerID, environment: StoreEnvironment, after: Int64, limit: Int, app: AppScope? = nil
     ) async throws -> EventPage {
         let own = try await ownPositions(of: customer, environment, app: app)
-        let (people, received, stated, ofWeb) = try await read { connection in
+        let (head, people, received, stated, ofWeb) = try await read { connection in
+            // What comes after it may be of an original that is not found here.
+            let head = try Statements.headPosition(on: connection)
             let people = try Self.people(of: customer, environment, on: connection)
             let rows = try connection.query(
                 """
@@ -85,7 +88,7 @@ extension LedgerReader {
             let ofWeb = try Self.positions(
                 ofWeb: stated.filter(isOfWeb), environment, naming: Set(people.now), on: connection)
             return (
-                people, Set(rows.filter(\.isReceived).map(\.original)), stated.filter { !isOfWeb($0) }, ofWeb
+                head, people, Set(rows.filter(\.isReceived).map(\.original)), stated.filter { !isOfWeb($0) }, ofWeb
             )
         }
         // Of an original that was never claimed or transferred, the events that name one of these people.
@@ -125,7 +128,7 @@ extension LedgerReader {
                             AND (event.identity = ANY ($5) OR event.type IN ('transferred', 'transfer_undone')
                                 OR event.identity IS NULL AND life.is_theirs_alone)
                         """, as: "event"))
-                OFFSET 0) AS bearing \(own == nil ? "" : "WHERE found = ANY ($9)")
+                OFFSET 0) AS bearing WHERE found <= $9 \(own == nil ? "" : "AND found = ANY ($10)")
                 ORDER BY 1 LIMIT $3
             ) AS page
             \(Statements.search(
@@ -134,22 +137,26 @@ extension LedgerReader {
             """, [.int(ledgerID), .int(after)], after: after, limit: limit,
             more: [
                 .int2(environment.number), .intArray(people.now.map(\.number)), .textArray(received.sorted()),
-                .textArray(stated), .intArray(people.links + ofWeb),
+                .textArray(stated), .intArray(people.links + ofWeb), .int(head),
             ] + (own.map { [.intArray($0)] } ?? []))
         let bearing = page.events.filter { event in
-            // The row of several statements may bear nobody while they name others.
-            guard event.record.identity == nil, case .statements(let fact) = event.fact,
-                !received.contains(fact.originalTransactionID)
-            else { return true }
-            let named = event.fact.identities
-            return named.isEmpty || named.contains(where: people.now.contains)
+            switch event.fact {
+            case .notification, .statements:
+                // One of them may be found by what only stands beside the owner, or in a row that bears the first owner alone.
+                let subjects = event.fact.subjects
+                return subjects.isEmpty || subjects.contains(where: people.now.contains)
+                    || event.fact.originalTransactionID.map(received.contains) ?? false
+            case .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation, .drift,
+                .forgetting, .access, .storeRequest, .web:
+                return true
+            }
         }
         return EventPage(
             events: bearing.map { $0.nameless(unlessOf: people.now) }, hasMore: page.hasMore, nextAfter: page.nextAfter)
     }
 
     /// Which events of originals that were bought on the web name some people or change whose they are, and which name nobody
-    /// where nobody else is named.
+    /// where these people own it.
     ///
     /// An event's row bears the first owner that Stripe names alone, so the facts are looked at.
     private static func positions(
@@ -167,15 +174,16 @@ extension LedgerReader {
                 """, as: "event"))
             """, [.int(ledgerID), .textArray(originals), .int2(environment.number)]
         ).rows.map { (original: try $0.text(0), position: try $0.int(1), fact: try FactCodec.decode($0.bytes(2))) }
-        return Dictionary(grouping: rows, by: \.original).values.flatMap { events in
-            let named = Set(events.flatMap { event in event.fact.eventType == nil ? event.fact.identities : [] })
+        return Dictionary(grouping: rows, by: \.original).flatMap { original, events in
+            let isTheirs = WebOriginal.isSold(
+                original, to: people, by: events.map { (position: $0.position, fact: $0.fact) })
             return events.filter { event in
                 switch event.fact {
                 case .transfer, .transferUndo: true
                 case .notification, .statements, .catalog, .link, .claim, .conflict, .grant, .grantRevocation, .drift,
                     .forgetting, .access, .storeRequest, .web:
                     event.fact.identities.contains(where: people.contains)
-                        || event.fact.identities.isEmpty && named.isSubset(of: people)
+                        || event.fact.identities.isEmpty && isTheirs
                 }
             }.map(\.position)
         }.sorted()

@@ -143,6 +143,18 @@ package struct WebOriginal: Hashable, Sendable {
         return Set(others.map(\.value.customer)).sorted()
     }
 
+    /// Whether, by what is said of an original, its owner is one of some people, and nobody else contradicts that.
+    package static func isSold(
+        _ originalTransactionID: String, to people: Set<IdentityRef>, by events: [(position: Int64, fact: LedgerFact)]
+    ) -> Bool {
+        var sold = WebOriginal(originalTransactionID)
+        for event in events.sorted(by: { $0.position < $1.position }) {
+            sold.join(event.fact, position: event.position)
+        }
+        guard let owner = sold.statedOwner else { return false }
+        return people.contains(owner) && sold.contradictingOwners.allSatisfy(people.contains)
+    }
+
     /// Whether it is a subscription that was ended, and when.
     ///
     /// That is terminal, so whichever statement says so, they should say the same.
