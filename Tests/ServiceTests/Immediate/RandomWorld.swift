@@ -5,6 +5,7 @@ import Ledger
 import PostgresClient
 import SeededRandom
 import TestSupport
+import Testing
 
 @testable import Service
 
@@ -21,11 +22,17 @@ struct RandomWorld {
     private static let tokens: [String?] = [people[0], people[1], nil]
     private static let appTransactions: [String?] = ["704000001", "704000002", "704000003", nil]
     private static let environments = ["Production", "Production", "Sandbox"]
+    private static let onTheWeb = """
+        {"product_id":"web.monthly","entitlements":["premium"],\
+        "stripe":{"price":"price_1","product":"prod_1","mode":"subscription"}},\
+        {"product_id":"web.book","entitlements":["book"],"stripe":{"price":"price_2","mode":"payment"}}
+        """
     private static let catalogs = [
-        ServiceRig.deviceCatalog,
-        #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium","more"]}]}"#,
+        ServiceRig.deviceCatalog.replacing("[{", with: "[\(onTheWeb),{", maxReplacements: 1),
+        #"{"products":[{"product_id":"com.example.pro.yearly","entitlements":["premium","more"]},\#(onTheWeb)]}"#,
         #"{"products":[{"product_id":"com.example.lifetime","entitlements":["premium"]}]}"#,
     ]
+    private static let webPurchases = ["sub_1", "sub_2", "sub_3", "pi_1", "pi_2"]
 
     /// A body that a device posts, again and again.
     struct Launch {
@@ -56,6 +63,7 @@ struct RandomWorld {
             keys.append(try await rig.token(person, environment: "sandbox"))
         }
         keys.append(try await rig.publishableKey(environment: nil))
+        #expect(try await rig.put(Self.catalogs[0]).status == 200)
         for person in [0, 1, 0, 1, 0, 1] {
             _ = try await rig.link(Self.people[4 + person], to: Self.people[person])
             launches.append(try device(of: person))
@@ -67,9 +75,10 @@ struct RandomWorld {
         number += 1
         moveClock()
         switch random.number(in: 0...99) {
-        case 0..<25: return try await notify()
-        case 25..<45: return try await post()
-        case 45..<60: return try await link()
+        case 0..<20: return try await notify()
+        case 20..<38: return try await post()
+        case 38..<48: return try await sell()
+        case 48..<60: return try await link()
         case 60..<72: return try await transfer()
         case 72..<88: return try await grant()
         case 88..<92:
@@ -139,6 +148,51 @@ struct RandomWorld {
         try await rig.notify(
             transaction, renewal, type: transaction.revoked == nil ? "DID_RENEW" : "REFUND", uuid: "uuid-\(number)")
         return "notification \(transaction)"
+    }
+
+    /// Something that Stripe says of one of five purchases; it may name several people, each time others.
+    private mutating func sell() async throws -> String {
+        let original = random.pick(Self.webPurchases)
+        let from = day(290 + 12 * Double(random.number(in: 0...2)))
+        let end = from.adding(milliseconds: random.number(in: 8...30) * 86_400_000)
+        var fact = WebFact(
+            type: WebFact.readingLabel, eventID: nil,
+            statedAt: from.adding(milliseconds: random.number(in: 0...20) * 21_600_000),
+            payloadHash: RandomDrafts.digest("web \(number)"), originalTransactionID: original)
+        if original.hasPrefix("pi_") {
+            fact.payment = WebPayment(
+                paidAt: from, isPaidByEvent: random.chance(50), amount: 4999, currency: "usd", catalogProductID: nil,
+                products: [WebProduct(price: "price_2", product: nil)])
+            if random.chance(15) {
+                fact.refunds = [
+                    WebRefund(
+                        refundID: "re_\(original)", amount: 4999, currency: "usd", status: .known(.succeeded),
+                        created: end,
+                        paymentIntent: original, charge: nil)
+                ]
+            }
+        } else {
+            let sold = WebProduct(price: "price_1", product: "prod_1")
+            let line = WebLine(
+                lineID: "il_\(number)", item: "si_1", product: sold, start: from, end: end, isProration: false,
+                amount: 999)
+            fact.invoices = [
+                WebInvoice(invoiceID: "in_\(number)", paidAt: from, amountPaid: 999, currency: "usd", lines: [line])
+            ]
+            fact.subscription = WebSubscription(
+                status: .known(random.pick([.active, .active, .pastDue, .canceled])),
+                items: [WebItem(item: "si_1", product: sold, periodStart: from, periodEnd: end)],
+                endedAt: random.chance(15) ? end : nil)
+        }
+        let places = random.shuffled(WebOwner.Place.allCases).prefix(Int(random.number(in: 0...2)))
+        let named = places.map { _ in anybody() }
+        fact.owners = places.enumerated().map { WebOwner(place: $1, customer: IdentityRef(Int64($0))) }
+        let environment = random.pick([StoreEnvironment.production, .production, .sandbox])
+        _ = try await rig.application.writer.append(
+            EventDraft(
+                environment: environment, source: .stripeAPI, type: fact.type, occurredAt: nil, fact: .web(fact),
+                identities: named, deduplication: .unique))
+        return "\(original) in \(environment) of \(zip(places, named).map { "\($1) by \($0)" })"
     }
 
     /// Makes a device, whose first launch is still to come, or lets one start again.
@@ -219,10 +273,11 @@ struct RandomWorld {
     private mutating func transfer() async throws -> String {
         let (customer, other) = (random.pick(Self.people), anybody())
         let undone = random.number(in: 1...max(1, try await rig.head))
+        let original = random.chance(30) ? random.pick(Self.webPurchases) : String(random.number(in: 1...5))
         let body =
             random.chance(25)
             ? #"{"undo":\#(undone)}"#
-            : #"{"original_transaction_id":"\#(random.number(in: 1...5))","to":"\#(other)"}"#
+            : #"{"original_transaction_id":"\#(original)","to":"\#(other)"}"#
         let answer = try await rig.command("transfer", customer, body, query: sandboxQuery)
         return "transfer from \(customer) \(body) \(answer.status)"
     }
