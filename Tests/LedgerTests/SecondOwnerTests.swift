@@ -26,17 +26,18 @@ struct SecondOwnerTests {
     }
 
     private static let bob = "0b000000-0000-4000-8000-00000000000b"
+    private static let dave = "0d000000-0000-4000-8000-00000000000d"
 
-    /// Two transactions of one of bob's purchases that came at once: the first was signed before app transactions had ids.
-    private static func launch(app: String) throws -> EventDraft {
+    /// Two transactions of one of somebody's purchases that came at once: the first was signed before app transactions had ids.
+    private static func launch(of token: String, app: String) throws -> EventDraft {
         let drafts = RandomDrafts(seed: 77, originals: 1).drafts(9)
         var stated = drafts.compactMap { draft -> TransactionFact? in
             guard case .notification(let fact) = draft.fact else { return nil }
             return fact.transaction
         }.prefix(2)
         for index in stated.indices {
-            stated[index].originalTransactionID = "2001"
-            stated[index].transactionID = "2001-\(index)"
+            stated[index].originalTransactionID = "of \(token)"
+            stated[index].transactionID = "\(token)-\(index)"
             stated[index].accountToken = IdentityRef(0)
             stated[index].appTransaction = index == 0 ? nil : IdentityRef(1)
         }
@@ -45,8 +46,8 @@ struct SecondOwnerTests {
             environment: .production, source: .device, occurredAt: nil,
             fact: .statements(
                 StatementsFact(
-                    originalTransactionID: "2001", transactions: Array(stated), renewals: [], remarks: [])),
-            identities: [bob, "apple:\(app)"], deduplication: .unique,
+                    originalTransactionID: "of \(token)", transactions: Array(stated), renewals: [], remarks: [])),
+            identities: [token, "apple:\(app)"], deduplication: .unique,
             evidence: .received(Array(#"{"appTransactionId":"\#(app)"}"#.utf8)))
     }
 
@@ -60,20 +61,23 @@ struct SecondOwnerTests {
                 environment: nil, source: .api, type: "linked", occurredAt: nil,
                 fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
                 identities: ["apple:7000000001", "carol"], deduplication: .unique))
-        for app in ["7000000001", "7000000002"] { _ = try await ledger.writer.append(try Self.launch(app: app)) }
-        for (id, positions) in [("carol", [1]), (Self.bob, [2, 3])] as [(String, [Int64])] {
+        for (token, app) in [
+            (Self.bob, "7000000001"), (Self.bob, "7000000002"), (Self.bob, "7000000003"),
+            (Self.dave, "7000000003"),
+        ] { _ = try await ledger.writer.append(try Self.launch(of: token, app: app)) }
+        for (id, positions) in [("carol", [1]), (Self.bob, [2, 3, 4]), (Self.dave, [5])] as [(String, [Int64])] {
             let customer = try #require(CustomerID(id))
             let page = try await ledger.reader.events(of: customer, environment: .production, after: 0, limit: 9)
             #expect(page.events.map(\.record.position) == positions, "\(id)")
         }
         let forgetter = Forgetter(pool: PostgresPool(ledger.database.ownerConninfo), now: { .earliest })
         let outcome = try await forgetter.forget(try #require(CustomerID(Self.bob)))
-        #expect(outcome?.identities == 2 && outcome?.evidence == 2)
-        #expect(outcome?.sharedAppTransactions == 1, "carol's")
+        #expect(outcome?.identities == 2 && outcome?.evidence == 3)
+        #expect(outcome?.sharedAppTransactions == 2, "carol's and dave's")
         let owner = try await ledger.database.owner()
         #expect(
             try await owner.query("SELECT value FROM identity ORDER BY value").rows.map { try $0.text(0) }
-                == ["apple:7000000001", "carol"])
+                == [Self.dave, "apple:7000000001", "apple:7000000003", "carol"])
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
     }
 
