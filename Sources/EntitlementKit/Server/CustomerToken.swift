@@ -49,7 +49,7 @@ public struct CustomerTokenRequest: Sendable, Hashable {
 
 /// The present customer's token, and how it is come by.
 struct TokenState {
-    /// How long the app is not asked again after it had no token, in milliseconds; the last one from then on.
+    /// How long the app is not asked again after it had no token that the server takes, in milliseconds; the last one from then on.
     static let delays: [Int64] = [30_000, 300_000, 3_600_000]
     /// How many new tokens in a row may be refused before it is waited.
     static let rejectionLimit = 2
@@ -68,11 +68,11 @@ struct TokenState {
     mutating func fetched(_ token: CustomerToken?, uptime: Int64) {
         fetch = nil
         current = token
-        if token == nil { wait(uptime: uptime) } else { failures = 0 }
+        if token == nil { wait(uptime: uptime) }
     }
 
     /// The server took it.
-    mutating func accepted(_ value: String) { if value == current?.value { rejections = 0 } }
+    mutating func accepted(_ value: String) { if value == current?.value { (rejections, failures) = (0, 0) } }
 
     /// The server did not take it; returns whether the app may be asked for another one at once.
     mutating func rejected(uptime: Int64) -> Bool {

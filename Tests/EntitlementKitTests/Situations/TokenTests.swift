@@ -142,6 +142,13 @@ struct TokenTests {
         await rig.store.settled()
         #expect(tokens.given == 3)
         #expect(rig.server.received.count <= 6)
+        // However often the app has another one, it is asked less and less often.
+        for (seconds, given) in [(30, 6), (300, 9), (3600, 12)] {
+            await eventually("waiting \(seconds) s") { rig.clock.alarms.contains(.seconds(seconds)) }
+            rig.clock.advance(.seconds(seconds))
+            await eventually("asked again") { tokens.given == given }
+            await rig.store.settled()
+        }
     }
 
     @Test("a customer whose id is no UUID buys with the account token that the server issued, and it is kept")
