@@ -173,11 +173,14 @@ extension RenewalFact {
 }
 
 extension WebSubscription {
-    /// Whether nobody wished to end it, the item of a period included: that what is due is not collected any more is a billing
-    /// issue.
+    /// Whether nobody wished to end it with the period, the item of that included: what is due and not collected any more is a
+    /// billing issue, and an end that is set for after more periods is the end of a commitment.
     fileprivate func isMeantToGoOn(with period: WebPeriod?) -> Bool {
-        let isUnpaid = status == .known(.unpaid) && endedAt == nil && !cancelsAtPeriodEnd && cancelAt == nil
-        return (willRenew || isUnpaid) && goesOn(with: period)
+        switch charging(of: period)?.renewal {
+        case .charged, .paused: true
+        case .awaitsPayment: status == .known(.unpaid)
+        case .awaitsCard, .cancelled, nil: false
+        }
     }
 }
 

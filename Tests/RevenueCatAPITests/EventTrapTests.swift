@@ -290,6 +290,64 @@ struct EventTrapTests {
         #expect(amounts.last == [.int(0), .int(0)] && told.last?.type == .initialPurchase)
     }
 
+    @Test(
+        "the trap of parts: each refund of Stripe's is told with what it gave back, whether it ends access or not",
+        arguments: [ProratedRefundPolicy.endsAccess, .keepsAccess])
+    func refundsInParts(policy: ProratedRefundPolicy) throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: policy))
+        log.stripe(at: 1) {
+            $0.invoices = paidLine("1", from: 1, to: 31, currency: "usd")
+            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+        }
+        for (number, at, amount) in [(1, 2, 301), (2, 20, 501), (2, 21, 501), (3, 25, 197)] as [(Int, Double, Int64)] {
+            log.stripe(at: at) {
+                $0.refunds = [
+                    WebRefund(
+                        refundID: "re_\(number)", amount: amount, currency: "usd", status: .known(.succeeded),
+                        created: day(at), paymentIntent: "pi_1", charge: nil)
+                ]
+            }
+        }
+        let refunds = try log.told(by: 30).filter { $0.type == .cancellation }
+        #expect(refunds.map { $0["price"] } == [.double(-3.01), .double(-5.01), .double(-1.97)], "\(refunds)")
+        #expect(refunds.allSatisfy { $0["cancel_reason"] == .string("CUSTOMER_SUPPORT") })
+        #expect(try log.told(by: 30).count { $0.type == .expiration } == 1)
+    }
+
+    @Test("an end that is set for after more periods is no unsubscription, nor is a pause of the collection")
+    func commitment() throws {
+        var log = TestLog()
+        func told(_ status: WebSubscriptionStatus, until end: Double, _ change: (inout WebSubscription) -> Void)
+            -> WebSubscription
+        {
+            var subscription = WebSubscription(
+                status: .known(status),
+                items: [
+                    WebItem(
+                        item: "si_1", product: WebProduct(price: "price_pro", product: nil), periodStart: nil,
+                        periodEnd: day(end))
+                ])
+            change(&subscription)
+            return subscription
+        }
+        for month in 0..<3 {
+            let (start, end) = (Double(1 + 30 * month), Double(31 + 30 * month))
+            log.stripe(at: start) {
+                $0.invoices = paidLine("\(month)", from: start, to: end, currency: "usd")
+                $0.subscription = told(.active, until: end) { $0.cancelAt = day(91) }
+            }
+            guard month == 1 else { continue }
+            log.stripe(at: 40) {
+                $0.subscription = told(.active, until: end) { $0.collectionPause = "void" }
+            }
+        }
+        #expect(log.subscriber(at: 45).subscriptions["pro"]?.unsubscribeDetectedAt == nil)
+        let types = try log.told(by: 100).map(\.type)
+        // What is paused ends with what was paid for, until it goes on.
+        #expect(
+            types == [.initialPurchase, .renewal, .expiration, .renewal, .cancellation, .expiration], "\(types)")
+    }
+
     @Test("an unknown price is null, and 0 only where nothing was due")
     func prices() throws {
         var log = TestLog()

@@ -126,8 +126,13 @@ struct PurchaseCourse {
     /// The same period, of which more was said.
     private mutating func compare(_ before: PurchaseStanding) {
         let isHeld = before.isOpen || after.isOpen
-        if after.isRefunded, !before.isRefunded, isHeld || isRecent(after.withdrawnAt ?? .earliest) {
-            tell(.cancellation, .cancellation(.customerSupport))
+        let part = moneyBack(since: before)
+        if after.isRefunded && !before.isRefunded || part != nil,
+            isHeld || isRecent(after.refundedAt ?? after.withdrawnAt ?? .earliest)
+        {
+            var view = after.view
+            view.refund = part ?? view.refund
+            events.append(PurchaseEvent(type: .cancellation, view: view, detail: .cancellation(.customerSupport)))
         }
         if after.kind == .grant, after.withdrawnAt != nil, before.withdrawnAt == nil, before.isOpen {
             tell(.cancellation, .cancellation(.developerInitiated))
@@ -142,6 +147,16 @@ struct PurchaseCourse {
         {
             tell(.subscriptionExtended)
         }
+    }
+
+    /// What Stripe has given back since, whatever that means for access.
+    ///
+    /// It may come in parts, where Apple refunds a purchase once.
+    private func moneyBack(since before: PurchaseStanding) -> Money? {
+        guard after.view.store == .stripe, let refund = after.view.refund else { return nil }
+        guard let known = before.view.refund else { return refund }
+        guard known.currency == refund.currency, refund.thousandths > known.thousandths else { return nil }
+        return Money(thousandths: refund.thousandths - known.thousandths, currency: refund.currency)
     }
 
     /// A charge that failed, once for each period; and that it does not renew, once for whatever reasons.

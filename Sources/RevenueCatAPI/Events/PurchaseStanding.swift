@@ -19,7 +19,7 @@ struct PurchaseView: Hashable, Sendable {
     /// What was paid; `nil` where nobody stated it.
     let price: Money?
     /// How much of that went back.
-    let refund: Money?
+    var refund: Money?
 
     /// The same as an instant.
     var end: Timestamp { expiresAt ?? .endless }
@@ -111,6 +111,8 @@ struct PurchaseStanding: Sendable {
     /// It was taken back, since when.
     let withdrawnAt: Timestamp?
     let isRefunded: Bool
+    /// When money of it went back last, on the web.
+    let refundedAt: Timestamp?
     /// When the newest statement about it was signed.
     let statedAt: Timestamp
     /// Why it does not renew.

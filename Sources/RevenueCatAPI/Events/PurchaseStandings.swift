@@ -68,6 +68,10 @@ struct PurchaseStandings {
             price: state?.price(of: fact), refund: state?.refunded(of: fact))
     }
 
+    private func refundedAt(of fact: TransactionFact) -> Timestamp? {
+        facts.originals[fact.originalTransactionID]?.web?.refunds.map(\.value.created).filter { $0 <= instant }.max()
+    }
+
     /// Apple's `offerType` of an offer code.
     private static let offerCode: Int64 = 3
 
@@ -114,7 +118,7 @@ struct PurchaseStandings {
             isCollecting: access.isOpen || access.state == .inBillingRetry || access.state == .inGracePeriod,
             isUnsubscribed: isUnsubscribed,
             nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
-            isRefunded: isRefunded, statedAt: fact.signedDate ?? .earliest,
+            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,
             cancelReason: cancelReason, endReason: endReason)
     }
 
@@ -133,7 +137,7 @@ struct PurchaseStandings {
             givesNothing: latest == nil, transactionIDs: [fact.transactionID], knownIDs: [fact.transactionID],
             isFirst: true, followsTrial: false, expiry: latest?.period.expiry ?? .endless, graceEnd: nil, failedAt: nil,
             isCollecting: false, isUnsubscribed: false, nextProductID: nil, withdrawnAt: withdrawnAt,
-            isRefunded: isRefunded, statedAt: fact.signedDate ?? .earliest,
+            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,
             cancelReason: .unknown, endReason: isRefunded ? .customerSupport : .unknown)
     }
 
@@ -151,7 +155,7 @@ struct PurchaseStandings {
             kind: .grant, view: view, views: [view.productID: view], isOpen: instant < end, givesNothing: false,
             transactionIDs: [grant.grantID], knownIDs: [grant.grantID], isFirst: true, followsTrial: false,
             expiry: end, graceEnd: nil, failedAt: nil, isCollecting: false, isUnsubscribed: false, nextProductID: nil,
-            withdrawnAt: revokedAt, isRefunded: false, statedAt: grant.from,
+            withdrawnAt: revokedAt, isRefunded: false, refundedAt: nil, statedAt: grant.from,
             cancelReason: .developerInitiated, endReason: revokedAt == nil ? .unknown : .developerInitiated)
     }
 }

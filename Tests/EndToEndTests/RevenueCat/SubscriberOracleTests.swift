@@ -102,8 +102,10 @@ struct SubscriberOracleTests {
                 let spokenAt = state?.renewals.compactMap(\.fact.signedDate).last { $0 <= instant }
                 let newest = state?.web?.statement(at: instant)
                 if let spokenAt, spokenAt < entry.purchaseDate.instant { continue }
+                // An end after more periods, and a pause of the collection, are nobody's wish to end it.
+                let charge = state?.web?.charging(of: answer.reading, at: instant)?.renewal
                 let isMeantTo =
-                    renews
+                    renews || charge == .charged || charge == .paused
                     || newest.map { $0.status == .known(.unpaid) && !$0.cancelsAtPeriodEnd && $0.cancelAt == nil }
                         ?? false
                 let isFailing = entry.billingIssuesDetectedAt != nil
