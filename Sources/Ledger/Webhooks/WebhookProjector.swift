@@ -70,8 +70,11 @@ package struct WebhookProjector: Sendable {
     package func step(now: @Sendable () -> Timestamp) async throws -> Progress {
         try await pool.run(doing: "looking for what webhooks are to tell") { connection in
             let now = now()
-            let present = lookedAhead.present(now)
-            let isSearched = present.map { lookedAhead.isPossible(at: $0) } ?? false
+            var present = lookedAhead.present(now)
+            var isSearched = present.map { lookedAhead.isPossible(at: $0) } ?? false
+            if isSearched, try Self.isSigned(after: LookedAhead.limit(of: now), on: connection) {
+                (present, isSearched) = (nil, false)
+            }
             if !isSearched, let next = try Self.idleUntil(now, on: connection) { return .done(until: next) }
             return try connection.transaction { connection in
                 try step(now: now, present, isSearched: isSearched, on: connection)
@@ -120,12 +123,15 @@ package struct WebhookProjector: Sendable {
     }
 
     /// Whether a store has lately signed something with a later date: its clock is right, so that one that says less is behind.
+    ///
+    /// What was read of Stripe is dated by the clock of whoever read it, which may have been the one ahead.
     private static func isSigned(after instant: Timestamp, on connection: isolated PostgresConnection) throws -> Bool {
         try connection.query(
             """
             SELECT coalesce(max(occurred_at) > $2, false) FROM (
-                SELECT occurred_at FROM event WHERE ledger_id = $1 ORDER BY position DESC LIMIT 1000) AS latest
-            """, [.int(ledgerID), .timestamp(instant.milliseconds)]
+                SELECT occurred_at, type FROM event WHERE ledger_id = $1 ORDER BY position DESC LIMIT 1000) AS latest
+            WHERE type <> $3
+            """, [.int(ledgerID), .timestamp(instant.milliseconds), .text(WebFact.readingLabel)]
         ).first?.bool(0) ?? false
     }
 
@@ -138,8 +144,6 @@ package struct WebhookProjector: Sendable {
         guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let end = ContinuousClock.now + patience
         let head = try Statements.headPosition(on: connection)
-        let isBehind = try isSearched && Self.isSigned(after: LookedAhead.limit(of: now), on: connection)
-        let (present, isSearched) = isBehind ? (nil, false) : (present, isSearched)
         // Before the indexes are prescribed, of which none leads there.
         let ahead =
             isSearched

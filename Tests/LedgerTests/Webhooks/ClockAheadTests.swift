@@ -15,6 +15,8 @@ struct ClockAheadTests {
         case renewed
         /// Something was recorded meanwhile, so that whatever comes after it is dated ahead as well.
         case datedAhead
+        /// Something was read of Stripe meanwhile, which is dated by when it was read.
+        case readAhead
     }
 
     private static let start = Timestamp(milliseconds: Int64(1_790_000_000_000))
@@ -41,6 +43,15 @@ struct ClockAheadTests {
                         accountToken: IdentityRef(0), appTransaction: nil),
                     renewal: nil, remarks: [])),
             identities: ["ann"], deduplication: .statement(id: "notification:\(number)", payloadHash: hash))
+    }
+
+    private static func reading(at instant: Timestamp) -> EventDraft {
+        let fact = WebFact(
+            type: WebFact.readingLabel, eventID: nil, statedAt: instant, payloadHash: RandomDrafts.digest("reading"),
+            originalTransactionID: "pi_9", owners: [WebOwner(place: .purchase, customer: IdentityRef(0))])
+        return EventDraft(
+            environment: .production, source: .stripeAPI, type: fact.type, occurredAt: instant, fact: .web(fact),
+            identities: ["ben"], deduplication: .unique)
     }
 
     /// What ann's backend was told, in its order.
@@ -86,9 +97,10 @@ struct ClockAheadTests {
         #expect(try await look(day: 0) == true)
         clock.now = Self.after(days: 200)
         if story == .datedAhead { _ = try await ledger.writer.append(.grant("grant", of: "pro", to: "ben")) }
+        if story == .readAhead { _ = try await ledger.writer.append(Self.reading(at: clock.now)) }
         #expect(try await look(day: 200) == false)
         switch story {
-        case .nothingNew: #expect(try await look(day: 1) == true)
+        case .nothingNew, .readAhead: #expect(try await look(day: 1) == true)
         case .restarted:
             projector = WebhookProjector(ledger)
             #expect(try await look(day: 1) == true)
@@ -101,43 +113,41 @@ struct ClockAheadTests {
         #expect(try await look(day: 61) == false)
     }
 
-    @Test("a clock that falls behind for a while ends nothing that has begun since")
-    func behind() async throws {
-        let clock = TestClock(Self.start)
+    /// A ledger in which ann has paid for a month; looks at it as of a day, and returns how much she was told by then.
+    private static func watched(settle: Duration) async throws -> (TestLedger, look: (Int64) async throws -> Int) {
+        let clock = TestClock(start)
         let ledger = try await TestLedger(now: { clock.now })
-        let projector = WebhookProjector(ledger, settle: .seconds(600))
-        func look(day: Int64) async throws -> Int {
-            clock.now = Self.after(days: day)
-            while try await projector.step(now: { clock.now }).isUnfinished {}
-            return try await Self.told(ledger).count
-        }
+        let projector = WebhookProjector(ledger, settle: settle)
         _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
         _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged]))
-        _ = try await ledger.writer.append(Self.month(0))
-        let told = try await look(day: 1)
+        _ = try await ledger.writer.append(month(0))
+        return (
+            ledger,
+            { day in
+                clock.now = after(days: day)
+                while try await projector.step(now: { clock.now }).isUnfinished {}
+                return try await told(ledger).count
+            }
+        )
+    }
+
+    @Test("a clock that falls behind for a while ends nothing that has begun since")
+    func behind() async throws {
+        let (ledger, look) = try await Self.watched(settle: .seconds(600))
+        let told = try await look(1)
         #expect(told == 1)
-        for day in [-400, -3, 2] as [Int64] { #expect(try await look(day: day) == told, "day \(day)") }
+        for day in [-400, -3, 2] as [Int64] { #expect(try await look(day) == told, "day \(day)") }
         _ = try await ledger.writer.append(.grant("grant", of: "pro", to: "ben"))
-        #expect(try await look(day: -3) == told, "nor beside what is learned")
-        #expect(try await look(day: 31) == told + 1)
+        #expect(try await look(-3) == told, "nor beside what is learned")
+        #expect(try await look(31) == told + 1)
     }
 
     @Test("a clock that is behind what a store has signed ends nothing, however long it goes on")
     func signedLater() async throws {
-        let clock = TestClock(Self.start)
-        let ledger = try await TestLedger(now: { clock.now })
-        let projector = WebhookProjector(ledger)
-        func look(day: Int64) async throws -> Int {
-            clock.now = Self.after(days: day)
-            while try await projector.step(now: { clock.now }).isUnfinished {}
-            return try await Self.told(ledger).count
-        }
-        _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
-        _ = try await ledger.writer.append(.endpoint("we_1", types: [.entitlementsChanged]))
-        _ = try await ledger.writer.append(Self.month(0))
-        let told = try await look(day: 1)
-        for day in [-3, -3, 2] as [Int64] { #expect(try await look(day: day) == told, "day \(day)") }
-        #expect(try await look(day: 31) == told + 1)
+        let (_, look) = try await Self.watched(settle: .zero)
+        let told = try await look(1)
+        for day in [-3, -3, 2] as [Int64] { #expect(try await look(day) == told, "day \(day)") }
+        #expect(try await look(31) == told + 1)
     }
 
     @Test("a clock is believed once it has gone on for a while, and anew once it went back")
