@@ -314,14 +314,34 @@ struct EventTrapTests {
         #expect(try log.told(by: 30).count { $0.type == .expiration } == 1)
     }
 
+    @Test("a part that goes back at the moment of an unsubscription does not hide it")
+    func partAndUnsubscription() throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        let item = WebItem(
+            item: "si_1", product: WebProduct(price: "price_pro", product: nil), periodStart: nil, periodEnd: day(31))
+        log.stripe(at: 1) {
+            $0.invoices = paidLine("1", from: 1, to: 31, currency: "usd")
+            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.subscription = WebSubscription(status: .known(.active), items: [item])
+        }
+        log.stripe(at: 2) {
+            $0.refunds = [
+                WebRefund(
+                    refundID: "re_1", amount: 301, currency: "usd", status: .known(.succeeded), created: day(2),
+                    paymentIntent: "pi_1", charge: nil)
+            ]
+            $0.subscription = WebSubscription(status: .known(.active), items: [item], cancelsAtPeriodEnd: true)
+        }
+        let reasons = try log.told(by: 3).filter { $0.type == .cancellation }.map { $0["cancel_reason"] }
+        #expect(reasons == [.string("CUSTOMER_SUPPORT"), .string("UNSUBSCRIBE")])
+    }
+
     @Test("an end that is set for after more periods is no unsubscription, nor is a pause of the collection")
     func commitment() throws {
         var log = TestLog()
-        func told(_ status: WebSubscriptionStatus, until end: Double, _ change: (inout WebSubscription) -> Void)
-            -> WebSubscription
-        {
+        func told(until end: Double, _ change: (inout WebSubscription) -> Void) -> WebSubscription {
             var subscription = WebSubscription(
-                status: .known(status),
+                status: .known(.active),
                 items: [
                     WebItem(
                         item: "si_1", product: WebProduct(price: "price_pro", product: nil), periodStart: nil,
@@ -334,11 +354,11 @@ struct EventTrapTests {
             let (start, end) = (Double(1 + 30 * month), Double(31 + 30 * month))
             log.stripe(at: start) {
                 $0.invoices = paidLine("\(month)", from: start, to: end, currency: "usd")
-                $0.subscription = told(.active, until: end) { $0.cancelAt = day(91) }
+                $0.subscription = told(until: end) { $0.cancelAt = day(91) }
             }
             guard month == 1 else { continue }
             log.stripe(at: 40) {
-                $0.subscription = told(.active, until: end) { $0.collectionPause = "void" }
+                $0.subscription = told(until: end) { $0.collectionPause = "void" }
             }
         }
         #expect(log.subscriber(at: 45).subscriptions["pro"]?.unsubscribeDetectedAt == nil)

@@ -168,9 +168,12 @@ struct PurchaseCourse {
             tell(.billingIssue, .billingIssue(graceEnd: after.graceEnd))
             if !base.isUnsubscribed { tell(.cancellation, .cancellation(.billingError)) }
         }
-        if after.isUnsubscribed, !base.isUnsubscribed, !base.hasFailed, isHeld,
-            !events.contains(where: { $0.type == .cancellation })
-        {
+        // A part that went back and left the access says nothing of whether it renews.
+        let isCancelled = events.contains { event in
+            event.type == .cancellation
+                && (event.detail != .cancellation(.customerSupport) || after.withdrawnAt != nil)
+        }
+        if after.isUnsubscribed, !base.isUnsubscribed, !base.hasFailed, isHeld, !isCancelled {
             tell(.cancellation, .cancellation(after.cancelReason))
         }
     }

@@ -111,7 +111,7 @@ struct PurchaseStanding: Sendable {
     /// It was taken back, since when.
     let withdrawnAt: Timestamp?
     let isRefunded: Bool
-    /// When money of it went back last, on the web.
+    /// When money went back last of what was sold on the web, of this period or another; `nil` of anything else.
     let refundedAt: Timestamp?
     /// When the newest statement about it was signed.
     let statedAt: Timestamp

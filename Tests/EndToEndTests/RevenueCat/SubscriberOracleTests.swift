@@ -106,8 +106,7 @@ struct SubscriberOracleTests {
                 let charge = state?.web?.charging(of: answer.reading, at: instant)?.renewal
                 let isMeantTo =
                     renews || charge == .charged || charge == .paused
-                    || newest.map { $0.status == .known(.unpaid) && !$0.cancelsAtPeriodEnd && $0.cancelAt == nil }
-                        ?? false
+                    || charge == .awaitsPayment && newest?.status == .known(.unpaid)
                 let isFailing = entry.billingIssuesDetectedAt != nil
                 let isSame = sdk.willRenew(answer.entitlementID) == (isMeantTo && !isFailing)
                 try #require(isSame, "\(place): \(answer) \(document)")
