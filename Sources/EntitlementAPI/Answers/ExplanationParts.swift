@@ -20,16 +20,10 @@ package struct CitedEvent: Codable, Hashable, Sendable {
         source = event.source
         _occurredAt = Nullable(wrappedValue: event.occurredAt)
         _evidenceSHA256 = Nullable(wrappedValue: event.evidenceHash?.hex)
-        if case .notification(let fact) = event.fact {
-            _notification = Nullable(wrappedValue: EventDocument.Notification(fact))
-        } else {
-            _notification = Nullable(wrappedValue: nil)
-        }
-        if case .notification(let fact) = event.fact, case .known(let ownership) = fact.transaction?.ownership {
-            _ownership = Nullable(wrappedValue: OwnershipWord(ownership))
-        } else {
-            _ownership = Nullable(wrappedValue: nil)
-        }
+        let told: NotificationFact? = if case .notification(let fact) = event.fact { fact } else { nil }
+        _notification = Nullable(wrappedValue: told.map { EventDocument.Notification($0) })
+        let ownership = (told?.transaction?.ownership?.raw).flatMap { AppleOwnership(rawValue: $0) }
+        _ownership = Nullable(wrappedValue: ownership.map { OwnershipWord($0) })
     }
 
     private enum CodingKeys: String, CodingKey {
