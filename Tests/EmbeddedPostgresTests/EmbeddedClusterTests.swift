@@ -261,7 +261,7 @@ struct EmbeddedClusterTests {
             var session: PostgresConnection? = try await PostgresConnection.connect(cluster.ownerConninfo)
             // A smart shutdown: nobody is let in any more, and whoever is there may stay.
             kill(started, SIGTERM)
-            // Longer than any of the silences that a machine's slow disk was seen to make, which are seven seconds.
+            // A machine was seen to let no process get on for seven seconds.
             let patient = EmbeddedCluster.Options(
                 durability: .throwaway, startLimit: .seconds(90), silenceLimit: .seconds(12))
             let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: patient) }
