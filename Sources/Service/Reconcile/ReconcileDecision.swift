@@ -219,13 +219,16 @@ struct ReconcileDecision: Sendable {
 
     /// The claims of what is nobody's, and the conflicts to report: each only while nobody says otherwise first.
     ///
+    /// A conflict is reported once since its purchase last changed hands, so it comes after a claim of the same purchase: drafts
+    /// are appended in any order, and one that came before the claim would be reported again after it.
+    ///
     /// - Parameters:
     ///   - reported: who was found claiming what since it last changed hands.
     ///   - abandoned: the original transactions whose owner was forgotten. A claim would come too late, behind theirs, so
     ///     they are transferred.
     func ownershipDrafts(reported: [String: [IdentityRef]], abandoned: Set<String>) -> [EventDraft] {
         let conflicts = reconciliation.conflicts.map(\.originalTransactionID).filter { original in
-            guard !abandoned.contains(original) else { return false }
+            guard !abandoned.contains(original), !reconciliation.claims.contains(original) else { return false }
             let claimants = reported[original] ?? []
             return claimants.count < LedgerReader.conflictLimit
                 && !claimants.contains { snapshot.facts.ownership.customer(of: $0) == person }

@@ -1,3 +1,4 @@
+import AppStoreServer
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
@@ -133,6 +134,38 @@ struct ReconcileOwnershipTests {
         #expect(second.verdicts == ["conflict ownership_conflict", "known"] && second.finish == ["2"])
         #expect(second.entitlements.map(\.givesAccess) == [true])
         #expect(try await rig.eventTypes(after: 4) == ["ownership_conflict", "ownership_conflict"])
+    }
+
+    @Test("who claims one period of a purchase while another is somebody's is told of one conflict")
+    func claimBesideConflict() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let mine = HeldTransaction(id: "1", until: 300)
+        let yours = HeldTransaction(
+            id: "2", original: "1", from: 300, until: 700, token: Purchase.customer, reason: "RENEWAL")
+        let posted = Posted(
+            transactions: [try rig.sign(mine), try rig.sign(yours)], appTransaction: try rig.signAppTransaction("705"))
+
+        // What is recorded in one round is recorded in any order, and a conflict before the claim would be told once more.
+        let customer = try #require(CustomerID.ofAppTransaction("705"))
+        var work = SignatureWork()
+        let posting = ReconcilePosting(
+            try WireJSON.decode(ReconcileRequest.self, from: posted.body), app: ServiceRig.bundleID,
+            environment: .production, with: rig.application.statements, trust: DeviceTrustTable(), now: rig.clock.now,
+            work: &work)
+        let question = ReconcileDecision.question(posting, of: customer, credential: nil)
+        let decision = ReconcileDecision(
+            posting, of: customer, credential: nil, question,
+            snapshot: try await rig.application.reader.snapshot(question), repeating: [])
+        let drafts = decision.ownershipDrafts(reported: [:], abandoned: [])
+        #expect(drafts.map(\.type) == ["claimed"])
+
+        let head = try await rig.head()
+        let first = try await rig.answer(customer.value, posted)
+        #expect(first.verdicts == ["recorded", "conflict ownership_conflict"])
+        let types = try await rig.eventTypes(after: head)
+        #expect(types.suffix(2) == ["claimed", "ownership_conflict"], "\(types)")
+        _ = try await rig.answer(customer.value, posted)
+        #expect(try await rig.eventTypes(after: head) == types)
     }
 
     @Test("what was transferred is its new owner's; the old one may go on posting it, a third is in conflict")
