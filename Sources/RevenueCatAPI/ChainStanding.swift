@@ -87,14 +87,21 @@ struct ChainStanding {
     }
 
     /// The segments of the period that follows one without a break and gives the customer the same product; `nil` without one.
+    ///
+    /// It counts as soon as it is known: the App Store announces a renewal up to a day before the period begins.
     private func follower(of index: Int, from end: Timestamp) -> [Segment]? {
-        guard chain.periods.indices.contains(index + 1), let own = segments[index + 1], let first = own.first,
-            first.start == end, policy.givesAccess(first.state)
+        guard let own = successor(of: index, from: end), let first = own.first, policy.givesAccess(first.state)
         else { return nil }
+        return own
+    }
+
+    /// The same, whatever it gives.
+    private func successor(of index: Int, from end: Timestamp) -> [Segment]? {
+        guard chain.periods.indices.contains(index + 1), let own = segments[index + 1], own.first?.start == end else {
+            return nil
+        }
         let (period, next) = (chain.periods[index], chain.periods[index + 1])
-        guard next.fact.productID == period.fact.productID, isOwned(next.fact) else { return nil }
-        // A line of the web is paid for whenever it is; its date is its beginning.
-        return next.web != nil || next.fact.purchaseDate <= instant ? own : nil
+        return next.fact.productID == period.fact.productID && isOwned(next.fact) ? own : nil
     }
 
     /// The next period of the same product, where the store has charged for it before it begins: it is what is shown from
@@ -106,6 +113,15 @@ struct ChainStanding {
         let next = chain.periods[index + 1]
         guard next.web == nil, start < access.end else { return nil }
         return Latest(index: index + 1, period: next, access: run(of: own[...], in: index + 1))
+    }
+
+    /// The period behind the latest one, where its money went back before it begins: it was announced, and is shown no more.
+    func refundedAhead(of latest: Latest) -> Period? {
+        guard latest.access.isOpen, let start = segments[latest.index]?.last?.end, instant < start,
+            successor(of: latest.index, from: start) != nil
+        else { return nil }
+        let next = chain.periods[latest.index + 1]
+        return next.web == nil && next.ending == .revoked && next.isRefunded(by: .endless) ? next : nil
     }
 }
 
@@ -136,7 +152,7 @@ extension ChainStanding {
     func unsubscriptions(of latest: Latest) -> [Told] {
         let words =
             latest.period.web == nil
-            ? renewals(about: latest).compactMap { stated in stated.fact.autoRenews.map { (stated.told, $0) } }
+            ? intentions(about: latest).compactMap { stated in stated.fact.autoRenews.map { (stated.told, $0) } }
             : statements(about: latest).map { ($0.told, $0.value.isMeantToGoOn(with: latest.period.web)) }
         return words.reversed().prefix { _, goesOn in !goesOn }.map { told, _ in told }
     }
@@ -149,12 +165,25 @@ extension ChainStanding {
             && last.cancelAt == nil
     }
 
-    /// What the App Store said, by the instant, of the renewal of a period from when it was bought on.
-    func renewals(about latest: Latest) -> [StatedRenewal] {
-        let next = chain.periods.dropFirst(latest.index + 1).first?.fact.purchaseDate ?? .endless
+    /// What the App Store said, by the instant, of whether a period renews, and as what: the last word of it counts.
+    ///
+    /// A renewal is charged before its period begins, and may be cancelled as soon as that. So what was said counts since the
+    /// subscription was last bought, as for `will_renew`.
+    func intentions(about latest: Latest) -> [StatedRenewal] {
+        let bought = (0..<latest.index).last { chain.periods[$0 + 1].isPurchase(after: chain.periods[$0]) }
+        return renewals(from: chain.periods[bought.map { $0 + 1 } ?? 0].fact.purchaseDate, to: latest)
+    }
+
+    /// What the App Store said, by the instant, of the charges for a period from when it was bought on.
+    private func renewals(about latest: Latest) -> [StatedRenewal] {
+        renewals(from: latest.period.fact.purchaseDate, to: latest)
+    }
+
+    private func renewals(from bought: Timestamp, to latest: Latest) -> [StatedRenewal] {
+        let next = chain.periods.dropFirst(latest.index + 1).first?.start ?? .endless
         return state.renewals.filter { stated in
             guard let signed = stated.fact.signedDate else { return false }
-            return latest.period.fact.purchaseDate <= signed && signed < next && signed <= instant
+            return bought <= signed && signed < next && signed <= instant
         }
     }
 

@@ -23,6 +23,50 @@ struct EventTests {
         #expect(try log.story(by: 100) == ["INITIAL_PURCHASE @0", "RENEWAL @29.5", "EXPIRATION UNKNOWN @60"])
     }
 
+    @Test("a RENEWAL is told when it is announced, and so is what is said before it begins", arguments: [29.2, 30])
+    func renewedAhead(bought: Double) throws {
+        var log = subscribed()
+        log.notified(
+            purchase("1001", from: bought, to: 60, signed: 29.2, reason: .renewal), renewal(signed: 29.2, renews: true))
+        var cancelled = log
+        cancelled.notified(nil, renewal(signed: 29.5, renews: false))
+        #expect(
+            try cancelled.story(by: 100) == [
+                "INITIAL_PURCHASE @0", "RENEWAL @29.2", "CANCELLATION UNSUBSCRIBE @29.5", "EXPIRATION UNSUBSCRIBE @60",
+            ])
+        #expect(try cancelled.told(by: 50).last?["expiration_at_ms"] == .int(day(60).milliseconds))
+
+        var downgraded = log
+        downgraded.notified(nil, renewal(signed: 29.5, renews: true, as: "basic"))
+        downgraded.notified(purchase("1002", "basic", from: 60, to: 90, signed: 59.5, reason: .renewal))
+        downgraded.notified(nil, renewal(signed: 59.7, renews: false, as: "basic"))
+        #expect(
+            try downgraded.story(by: 70) == [
+                "INITIAL_PURCHASE @0", "RENEWAL @29.2", "PRODUCT_CHANGE basic @29.5", "CANCELLATION UNSUBSCRIBE @59.7",
+                "RENEWAL @60", "CANCELLATION UNSUBSCRIBE @60",
+            ])
+
+        var refunded = log
+        refunded.notified(
+            purchase("1001", from: bought, to: 60, signed: 29.5, revoked: 29.4, reason: .renewal),
+            renewal(signed: 29.5, renews: false))
+        let told = try refunded.told(by: 100)
+        #expect(
+            told.map(\.description) == [
+                "INITIAL_PURCHASE @0", "RENEWAL @29.2", "CANCELLATION CUSTOMER_SUPPORT @29.5",
+                "CANCELLATION UNSUBSCRIBE @29.5", "EXPIRATION CUSTOMER_SUPPORT @30",
+            ])
+        #expect(told[2]["transaction_id"] == .string("1001"))
+        #expect(told[2]["expiration_at_ms"] == .int(day(30).milliseconds))
+
+        // What is learned of when its money has gone back already was never told.
+        var late = subscribed()
+        late.notified(
+            purchase("1001", from: bought, to: 60, signed: 29.5, revoked: 29.4, reason: .renewal),
+            renewal(signed: 29.5, renews: true))
+        #expect(try late.story(by: 100) == ["INITIAL_PURCHASE @0", "EXPIRATION CUSTOMER_SUPPORT @30"])
+    }
+
     @Test("a RENEWAL of a trial is a conversion, any other none")
     func trialConversion() throws {
         var log = subscribed(offer: Self.trial)
@@ -130,15 +174,21 @@ struct EventTests {
         #expect(told[3]["expiration_at_ms"] == .int(day(30).milliseconds))
     }
 
-    @Test("a refund that is reversed after the end gives nothing back, so nothing is sent that would let in")
+    @Test("a refund that is reversed after the end gives money back and no access: what lets in is followed by the end")
     func reversedTooLate() throws {
         var log = subscribed()
         log.notified(purchase("1000", from: 0, to: 30, signed: 10, revoked: 9))
+        let refunded = [
+            "INITIAL_PURCHASE @0", "CANCELLATION CUSTOMER_SUPPORT @10", "EXPIRATION CUSTOMER_SUPPORT @10",
+        ]
+        var late = log
         log.notified(purchase("1000", from: 0, to: 30, signed: 31))
-        #expect(
-            try log.story(by: 40) == [
-                "INITIAL_PURCHASE @0", "CANCELLATION CUSTOMER_SUPPORT @10", "EXPIRATION CUSTOMER_SUPPORT @10",
-            ])
+        let told = try log.told(by: 40)
+        #expect(told.map(\.description) == refunded + ["REFUND_REVERSED @31", "EXPIRATION UNKNOWN @31"])
+        #expect(told.suffix(2).allSatisfy { $0["expiration_at_ms"] == .int(day(30).milliseconds) })
+        // What is heard of much later is history.
+        late.notified(purchase("1000", from: 0, to: 30, signed: 31), recorded: 39)
+        #expect(try late.story(by: 50) == refunded)
     }
 
     @Test("a refund that keeps access is a CANCELLATION alone")

@@ -102,14 +102,30 @@ struct SubscriberTests {
         #expect(lapsed.entitlements["premium"]?.expiresDate == shown(530) && lapsed.subscriptions.count == 2)
     }
 
-    @Test("a renewal that was charged early is shown from when it was charged, another product from when it begins")
-    func chargedEarly() throws {
+    @Test(
+        "a renewal that is told of ahead is shown as soon as it is known, another product from when it begins",
+        arguments: [29.5, 30])
+    func renewedAhead(bought: Double) throws {
         var told = TestLog()
-        told.notified(purchase("1", from: 0, to: 30))
-        told.notified(purchase("2", from: 29.5, to: 60, reason: .renewal))
-        #expect(told.subscriber(at: 29.7).subscriptions["pro"]?.expiresDate == shown(60))
-        #expect(told.subscriber(at: 29.7).subscriptions["pro"]?.purchaseDate == shown(29.5))
-        #expect(told.subscriber(at: 29.2).subscriptions["pro"]?.expiresDate == shown(30))
+        told.notified(purchase("1", from: 0, to: 30), renewal(signed: 0, renews: true))
+        #expect(told.subscriber(at: 29.7).subscriptions["pro"]?.expiresDate == shown(30))
+        told.notified(purchase("2", from: bought, to: 60, signed: 29.5, reason: .renewal))
+        for instant in [29.7, 31] {
+            let entry = told.subscriber(at: instant).subscriptions["pro"]
+            #expect(entry?.expiresDate == shown(60) && entry?.purchaseDate == shown(bought))
+            #expect(entry?.storeTransactionID == "2" && entry?.unsubscribeDetectedAt == nil)
+        }
+        var cancelled = told
+        cancelled.notified(nil, renewal(signed: 29.8, renews: false))
+        for instant in [29.9, 31, 61] {
+            #expect(cancelled.subscriber(at: instant).subscriptions["pro"]?.unsubscribeDetectedAt == shown(29.8))
+        }
+        var refunded = told
+        refunded.notified(
+            purchase("2", from: bought, to: 60, signed: 29.8, revoked: 29.8, reason: .renewal),
+            renewal(signed: 29.8, renews: false))
+        #expect(refunded.subscriber(at: 29.9).subscriptions["pro"]?.expiresDate == shown(30))
+        #expect(refunded.subscriber(at: 31).subscriptions["pro"]?.refundedAt == shown(29.8))
         told.notified(purchase("3", "basic", from: 59.5, to: 90, reason: .renewal))
         #expect(told.subscriber(at: 59.7).subscriptions["basic"] == nil)
         #expect(try told.sdk(at: 59.7).active == ["premium"])

@@ -315,7 +315,7 @@ extension Period {
     }
 
     /// A change of product without a stated reason is a purchase; the same product again is a renewal.
-    func isPurchase(after earlier: Period) -> Bool {
+    package func isPurchase(after earlier: Period) -> Bool {
         switch fact.reason {
         case .known(.purchase): true
         case .known(.renewal): false

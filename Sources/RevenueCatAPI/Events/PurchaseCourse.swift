@@ -134,13 +134,16 @@ struct PurchaseCourse {
             view.refund = part ?? view.refund
             events.append(PurchaseEvent(type: .cancellation, view: view, detail: .cancellation(.customerSupport)))
         }
+        if let ahead = after.refundedAhead, before.transactionIDs.contains(ahead.transactionID) {
+            events.append(PurchaseEvent(type: .cancellation, view: ahead, detail: .cancellation(.customerSupport)))
+        }
         if after.kind == .grant, after.withdrawnAt != nil, before.withdrawnAt == nil, before.isOpen {
             tell(.cancellation, .cancellation(.developerInitiated))
         }
-        if before.isRefunded, !after.isRefunded, after.withdrawnAt == nil,
-            after.isOpen || (after.givesNothing && isRecent(after.statedAt))
-        {
+        if before.isRefunded, !after.isRefunded, after.withdrawnAt == nil, after.isOpen || isRecent(after.statedAt) {
             tell(.refundReversed)
+            // It lets in, and what has ended meanwhile does not.
+            if !after.isOpen, !after.givesNothing { tell(.expiration, .expiration(after.endReason)) }
         }
         if after.kind == .subscription, before.withdrawnAt == nil, after.withdrawnAt == nil,
             after.transactionIDs == before.transactionIDs, after.expiry > before.expiry, after.isOpen

@@ -115,6 +115,8 @@ struct PurchaseStanding: Sendable {
     let refundedAt: Timestamp?
     /// When the newest statement about it was signed.
     let statedAt: Timestamp
+    /// The period that would have followed, where it was paid for and its money went back before it begins.
+    let refundedAhead: PurchaseView?
     /// Why it does not renew.
     let cancelReason: EndReason
     /// Why it ended, or would.

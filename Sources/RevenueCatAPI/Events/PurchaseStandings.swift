@@ -90,7 +90,7 @@ struct PurchaseStandings {
         let earlier = last.index > 0 ? chain.periods[last.index - 1] : nil
         let failed = standing.billingIssues(of: last)
         let isUnsubscribed = !standing.unsubscriptions(of: last).isEmpty && !standing.awaitsFirstPayment(last)
-        let said = period.web == nil ? standing.renewals(about: last).map(\.fact) : []
+        let said = period.web == nil ? standing.intentions(about: last).map(\.fact) : []
         let revokedAt = fact.revocation.flatMap { $0.date <= instant ? $0.date : nil }
         let isRefunded = period.isRefunded(by: instant)
         // Stripe ends by itself what it could not collect.
@@ -119,7 +119,9 @@ struct PurchaseStandings {
             isUnsubscribed: isUnsubscribed,
             nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
             isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,
-            cancelReason: cancelReason, endReason: endReason)
+            refundedAhead: standing.refundedAhead(of: last).map { ahead in
+                view(ahead.fact, transactionID: ahead.fact.transactionID, access, isOfWeb: false)
+            }, cancelReason: cancelReason, endReason: endReason)
     }
 
     private func standing(
@@ -138,7 +140,7 @@ struct PurchaseStandings {
             isFirst: true, followsTrial: false, expiry: latest?.period.expiry ?? .endless, graceEnd: nil, failedAt: nil,
             isCollecting: false, isUnsubscribed: false, nextProductID: nil, withdrawnAt: withdrawnAt,
             isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,
-            cancelReason: .unknown, endReason: isRefunded ? .customerSupport : .unknown)
+            refundedAhead: nil, cancelReason: .unknown, endReason: isRefunded ? .customerSupport : .unknown)
     }
 
     // MARK: - What was given
@@ -155,7 +157,7 @@ struct PurchaseStandings {
             kind: .grant, view: view, views: [view.productID: view], isOpen: instant < end, givesNothing: false,
             transactionIDs: [grant.grantID], knownIDs: [grant.grantID], isFirst: true, followsTrial: false,
             expiry: end, graceEnd: nil, failedAt: nil, isCollecting: false, isUnsubscribed: false, nextProductID: nil,
-            withdrawnAt: revokedAt, isRefunded: false, refundedAt: nil, statedAt: grant.from,
+            withdrawnAt: revokedAt, isRefunded: false, refundedAt: nil, statedAt: grant.from, refundedAhead: nil,
             cancelReason: .developerInitiated, endReason: revokedAt == nil ? .unknown : .developerInitiated)
     }
 }
