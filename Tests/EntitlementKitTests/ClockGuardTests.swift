@@ -16,16 +16,47 @@ struct ClockGuardTests {
         #expect(answer1)
         #expect(clock.now(wall: at(10), uptime: 0) == at(100))
         var next = ClockGuard()
-        next.restore(clock)
+        next.restore(clock, uptime: 0)
         #expect(next.now(wall: at(10), uptime: 0) == at(100))
         #expect(next.now(wall: at(200), uptime: 0) == at(200))
+    }
+
+    @Test("behind a clock that was set back time goes on all the same, from what is known to have passed")
+    func goesOn() {
+        var kept = ClockGuard()
+        _ = kept.remember(wall: at(100), uptime: 0)
+        let later: Int64 = 10 * 60_000
+        var clock = ClockGuard()
+        clock.restore(kept, uptime: 60_000)
+        #expect(clock.now(wall: at(10), uptime: 60_000 + later) == at(110))
+        clock.witness(at(90), uptime: 60_000 + later)
+        #expect(clock.now(wall: at(10), uptime: 60_000 + later) == at(110))
+        clock.witness(at(200), uptime: 60_000 + later)
+        #expect(clock.now(wall: at(10), uptime: 60_000 + 2 * later) == at(210))
+        // As soon as what the clock said is known to have been wrong, nothing follows from it any more.
+        var wrong = ClockGuard()
+        wrong.restore(kept, uptime: 0)
+        wrong.saw(signedDate: at(20), wall: at(20), uptime: later)
+        #expect(wrong.now(wall: at(20), uptime: later) == at(20))
+        #expect(wrong.now(wall: at(0), uptime: 2 * later) == at(30))
+        // Also where the clock has come to what it said then, and time by that is ahead.
+        var ahead = ClockGuard()
+        ahead.restore(kept, uptime: 0)
+        #expect(ahead.now(wall: at(105), uptime: later) == at(110))
+        ahead.saw(signedDate: at(105), wall: at(105), uptime: later)
+        #expect(ahead.now(wall: at(105), uptime: later) == at(105))
+        var returned = ClockGuard()
+        _ = returned.remember(wall: at(0), uptime: 0)
+        _ = returned.remember(wall: at(60), uptime: 0)
+        let isHealed = returned.remember(wall: at(125), uptime: 125 * 60_000)
+        #expect(isHealed && returned.now(wall: at(125), uptime: 125 * 60_000) == at(125))
     }
 
     @Test("the time is never before a signed date of the store")
     func signed() {
         var clock = ClockGuard()
-        clock.saw(signedDate: at(50), wall: at(10))
-        clock.saw(signedDate: at(40), wall: at(10))
+        clock.saw(signedDate: at(50), wall: at(10), uptime: 0)
+        clock.saw(signedDate: at(40), wall: at(10), uptime: 0)
         #expect(clock.now(wall: at(10), uptime: 0) == at(50))
     }
 
@@ -46,7 +77,7 @@ struct ClockGuardTests {
         #expect(clock.now(wall: at(10), uptime: 0) == at(1_000_000))
         clock.heard(at(10), sent: 0, uptime: 0)
         var next = ClockGuard()
-        next.restore(clock)
+        next.restore(clock, uptime: 0)
         #expect(next.now(wall: at(11), uptime: 0) == at(11))
     }
 
@@ -71,7 +102,7 @@ struct ClockGuardTests {
         #expect(clock.now(wall: at(1_000_000), uptime: 60_000) == at(1_000_000))
         // Somebody sets it back, and not to where it belongs.
         let isHealed = clock.remember(wall: at(-500), uptime: 120_000)
-        #expect(!isHealed && clock.now(wall: at(-500), uptime: 120_000) == at(1_000_000))
+        #expect(!isHealed && clock.now(wall: at(-500), uptime: 120_000) == at(1_000_001))
         let isWorthKeeping = clock.remember(wall: at(3), uptime: 180_000)
         #expect(isWorthKeeping && clock.now(wall: at(3), uptime: 180_000) == at(3))
     }
@@ -81,14 +112,14 @@ struct ClockGuardTests {
         var kept = ClockGuard()
         _ = kept.remember(wall: at(1_000_000), uptime: 0)
         var clock = ClockGuard()
-        clock.restore(kept)
+        clock.restore(kept, uptime: 0)
         _ = clock.remember(wall: at(100), uptime: 0)
         #expect(clock.now(wall: at(100), uptime: 0) == at(1_000_000))
         // What was signed long ago proves nothing, nor does what is known.
-        clock.saw(signedDate: at(50), wall: at(100))
-        clock.saw(signedDate: at(50), wall: at(51))
+        clock.saw(signedDate: at(50), wall: at(100), uptime: 0)
+        clock.saw(signedDate: at(50), wall: at(51), uptime: 0)
         #expect(clock.now(wall: at(100), uptime: 0) == at(1_000_000))
-        clock.saw(signedDate: at(99), wall: at(100))
+        clock.saw(signedDate: at(99), wall: at(100), uptime: 0)
         #expect(clock.now(wall: at(100), uptime: 0) == at(100))
     }
 
@@ -101,7 +132,7 @@ struct ClockGuardTests {
         let answer4 = clock.remember(wall: at(0), uptime: 120_000)
         #expect(answer4)
         var next = ClockGuard()
-        next.restore(clock)
+        next.restore(clock, uptime: 0)
         #expect(next.now(wall: at(0), uptime: 0) == at(102))
     }
 }

@@ -21,6 +21,53 @@ struct IdentityTests {
         #expect(await second.store.current.customerID == "apple:A")
     }
 
+    @Test("what TestFlight's app has kept does not rule the App Store's, though the store is slow to say whose it is")
+    func fromTestFlight() async {
+        var rig = KitRig {
+            $0.appTransaction = Statements.appTransaction(environment: "Sandbox")
+            $0.current = [Statements.transaction("1", signed: 0.9, environment: "Sandbox")]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        #expect(await rig.store.current.environment == .sandbox)
+        let sent = rig.server.received.count
+        rig.device.edit { script in
+            script.appTransaction = nil
+            script.current = []
+        }
+        rig = await rig.relaunched()
+        await rig.launch()
+        // Nothing says anything else yet.
+        #expect(await rig.store.current.environment == .sandbox)
+        rig.device.push(Statements.transaction("7", product: "lifetime", until: nil))
+        await rig.waitUntilGives(true, "forever")
+        #expect(await rig.store.current.environment == .production)
+        #expect(await !rig.gives())
+        // The next process is shown it again.
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.waitUntilGives(true, "forever")
+        #expect(await rig.store.current.environment == .production)
+        #expect(await !rig.gives())
+        rig.server.edit { $0.mood = .answers }
+        rig.device.edit { $0.appTransaction = Statements.appTransaction("B") }
+        rig.clock.advance(.seconds(61))
+        await rig.store.networkDidReturn()
+        await eventually("the app is asked about anew") { await rig.store.current.customerID == "apple:B" }
+        await rig.store.settled()
+        let posted = rig.server.received.dropFirst(sent).filter { $0.request.environment?.named != .sandbox }
+        #expect(posted.contains { $0.request.signedTransactions.count == 1 })
+        #expect(posted.allSatisfy { $0.request.signedTransactions.count <= 1 })
+        // What TestFlight gave stays out, also where the store goes on saying nothing.
+        rig.device.edit { $0.appTransaction = nil }
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.gives("forever"))
+        #expect(await !rig.gives())
+        #expect(await rig.store.current.environment == .production)
+    }
+
     @Test("a slow app transaction keeps nothing on the device waiting, and is posted once it is there")
     func slowAppTransaction() async {
         let door = Door()

@@ -23,6 +23,9 @@ struct DeviceLedger: Sendable {
     private(set) var serverCatalog: AnsweredCatalog?
     /// Whom the app said the customer is.
     var identified: String?
+    /// The environment of what the store shows, in Apple's word, where what the disk says of the app's own purchase is of
+    /// another, and the store has not said who has this copy of the app.
+    var shownEnvironment: String?
     /// The account tokens that the server has issued, to whoever was logged in here, the last one last.
     private(set) var issued: [IssuedAccountToken] = []
 
@@ -35,8 +38,14 @@ struct DeviceLedger: Sendable {
 
     // MARK: Who and where
 
+    /// The app's own purchase, where it is of the environment that the store shows.
+    var appTransaction: DeviceAppTransaction? {
+        guard let known = book.appTransaction else { return nil }
+        return known.payload.environment == shownEnvironment ?? known.payload.environment ? known : nil
+    }
+
     /// Who has this copy of the app.
-    var appCustomer: String? { book.appTransaction?.customerID }
+    var appCustomer: String? { appTransaction?.customerID }
 
     /// Whose entitlements are shown: whom the app named, else who has this copy of it, else who bought last.
     var customerID: String? { identified ?? appCustomer ?? buyer }
@@ -105,10 +114,10 @@ struct DeviceLedger: Sendable {
         return memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
     }
 
-    /// The environment in Apple's word: the one configured, else that of the app itself, else that of what was signed
-    /// last.
+    /// The environment in Apple's word: the one configured, else that of the app itself, else that of what the store shows, or
+    /// of what was signed last.
     var environment: String? {
-        if let word = configuredEnvironment ?? book.appTransaction?.payload.environment { return word }
+        if let word = statedEnvironment { return word }
         let last = book.transactions.values.max {
             (($0.payload.signedDate ?? .earliest), $0.payload.transactionID)
                 < (($1.payload.signedDate ?? .earliest), $1.payload.transactionID)
@@ -144,11 +153,14 @@ struct DeviceLedger: Sendable {
             products: catalog.products + missing.filter { unanswered.contains($0.productID) }, policy: catalog.policy)
     }
 
+    private var statedEnvironment: String? {
+        configuredEnvironment ?? shownEnvironment ?? appTransaction?.payload.environment
+    }
+
     /// Whether a transaction is of this app and environment.
     func isOurs(_ transaction: DeviceTransaction) -> Bool {
         transaction.payload.bundleID == bundleID
-            && (configuredEnvironment ?? book.appTransaction?.payload.environment ?? transaction.payload.environment)
-                == transaction.payload.environment
+            && (statedEnvironment ?? transaction.payload.environment) == transaction.payload.environment
     }
 
     // MARK: What the server says
@@ -252,7 +264,7 @@ struct DeviceLedger: Sendable {
             request: ReconcileRequest(
                 app: bundleID, environment: storeEnvironment.map { ReconcileRequest.Environment($0) },
                 signedTransactions: transactions.map(\.jws),
-                signedRenewalInfos: renewals.map(\.jws), appTransaction: book.appTransaction?.jws,
+                signedRenewalInfos: renewals.map(\.jws), appTransaction: appTransaction?.jws,
                 claims: batch.customerID == customerID ? claims(at: now) : [], wantsFacts: true))
     }
 

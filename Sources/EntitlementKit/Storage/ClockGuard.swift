@@ -5,8 +5,8 @@ import EntitlementCore
 ///
 /// A clock set back must not extend access, and one set forward by mistake must not end it for good. So the server's
 /// word counts most: while the process runs, time goes on from it by uptime alone. Before it has spoken, the time is
-/// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say;
-/// the last may have been a mistake. It is forgotten when the server speaks; when the calendar clock, set forward while the
+/// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say, the
+/// last two as uptime has gone on since; what the calendar clock said may have been a mistake. It is forgotten when the server speaks; when the calendar clock, set forward while the
 /// process runs, is where it would be without that; and when it agrees with what the store has just signed.
 struct ClockGuard: Encodable, Hashable, Sendable {
     /// The newest instant at which the store signed something.
@@ -21,6 +21,9 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     private var line: Anchor?
     /// Whether the calendar clock was set forward since.
     private var isAhead = false
+    /// The latest of all that was signed, told or claimed, and the uptime from which time goes on from it; of this process
+    /// alone.
+    private var floor: Anchor?
 
     private struct Anchor: Hashable, Sendable {
         let instant: Timestamp
@@ -46,7 +49,23 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     /// - Parameter uptime: in milliseconds.
     func now(wall: Timestamp, uptime: Int64) -> Timestamp {
         if let anchor { return max(signed, anchor.now(uptime)) }
-        return max(max(wall, claimed), max(signed, told))
+        return max(max(wall, latest), floor?.now(uptime) ?? .earliest)
+    }
+
+    private var latest: Timestamp { max(claimed, max(signed, told)) }
+
+    /// The time without the calendar clock's present word.
+    private func reached(_ uptime: Int64) -> Timestamp { max(claimed, floor?.now(uptime) ?? .earliest) }
+
+    /// Time goes on from what is known to have passed, unless it has come further already.
+    private mutating func raiseFloor(_ uptime: Int64) {
+        if floor.map({ $0.now(uptime) < latest }) ?? true { floor = Anchor(instant: latest, uptime: uptime) }
+    }
+
+    /// The calendar clock is believed again, so what followed from what it said before does not count any more.
+    private mutating func correct(claimed instant: Timestamp, _ uptime: Int64) {
+        claimed = instant
+        floor = Anchor(instant: latest, uptime: uptime)
     }
 
     /// The server answered, and said what time it was while the request was under way.
@@ -70,15 +89,23 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     /// The store signed something at an instant, which has therefore passed.
     ///
     /// What is newer than anything it signed before came over the network, from a clock that nobody here can set.
-    mutating func saw(signedDate: Timestamp, wall: Timestamp) {
+    mutating func saw(signedDate: Timestamp, wall: Timestamp, uptime: Int64) {
         guard signedDate > signed else { return }
         signed = signedDate
         let age = wall.milliseconds - signedDate.milliseconds
-        if (-Self.disagreement...Self.freshness).contains(age) { claimed = min(claimed, max(wall, signedDate)) }
+        let isFresh = (-Self.disagreement...Self.freshness).contains(age)
+        if isFresh, reached(uptime) > max(wall, signedDate) {
+            correct(claimed: min(claimed, max(wall, signedDate)), uptime)
+        } else {
+            raiseFloor(uptime)
+        }
     }
 
     /// Something was signed at an instant, so that instant has passed, whatever became of the file that told so.
-    mutating func witness(_ instant: Timestamp) { signed = max(signed, instant) }
+    mutating func witness(_ instant: Timestamp, uptime: Int64) {
+        signed = max(signed, instant)
+        raiseFloor(uptime)
+    }
 
     /// Remembers how late it is, should the process end and the clock be set back.
     ///
@@ -90,11 +117,12 @@ struct ClockGuard: Encodable, Hashable, Sendable {
             told = now
         } else {
             if hasReturned(wall, uptime: uptime) {
-                claimed = wall
+                correct(claimed: min(claimed, wall), uptime)
                 return true
             }
-            guard wall > max(max(signed, told), claimed).adding(milliseconds: Self.tolerance) else { return false }
+            guard wall > latest.adding(milliseconds: Self.tolerance) else { return false }
             claimed = wall
+            raiseFloor(uptime)
         }
         return true
     }
@@ -109,7 +137,7 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         if gap > Self.disagreement { isAhead = true }
         guard isAhead, abs(gap) <= Self.disagreement else { return false }
         isAhead = false
-        return claimed > wall
+        return reached(uptime) > wall
     }
 
     /// The latest instant that is known to have been, as it was last kept; `nil` where nothing was.
@@ -119,12 +147,13 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     }
 
     /// Takes what was kept on disk.
-    mutating func restore(_ kept: ClockGuard) {
+    mutating func restore(_ kept: ClockGuard, uptime: Int64) {
         signed = max(signed, kept.signed)
         // What the server said in this process is newer than what it said before.
         guard anchor == nil else { return }
         told = max(told, kept.told)
         claimed = max(claimed, kept.claimed)
+        raiseFloor(uptime)
     }
 
     /// Reads what was kept on disk.

@@ -45,8 +45,8 @@ public struct EntitlementReader: Sendable {
             if let kept = try await read(.identity) { ledger.restore(identity: kept) }
             guard statements != nil || ledger.memory != nil else { return .loading }
             var clockGuard = ClockGuard()
-            if let kept = try await read(.clock) { clockGuard.restore(ClockGuard(kept)) }
-            if let witness = ledger.latestWitness { clockGuard.witness(witness) }
+            if let kept = try await read(.clock) { clockGuard.restore(ClockGuard(kept), uptime: 0) }
+            if let witness = ledger.latestWitness { clockGuard.witness(witness, uptime: 0) }
             return read(&ledger, at: clockGuard.now(wall: Timestamp(clock.now()), uptime: 0))
         } catch {
             return .loading

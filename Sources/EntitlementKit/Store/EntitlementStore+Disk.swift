@@ -41,7 +41,7 @@ extension EntitlementStore {
 
     /// Holds what the disk says against what store and server have signed: it may have been written by anybody.
     func doubtDisk() {
-        if let witness = ledger.latestWitness { clockGuard.witness(witness) }
+        if let witness = ledger.latestWitness { clockGuard.witness(witness, uptime: uptime) }
         guard !disk.unread.contains(.clock), ledger.forgetConfirmations(after: now) else { return }
         disk.note(.statements)
         disk.mustReplaceRows = true
@@ -131,7 +131,7 @@ extension EntitlementStore {
             // Whom the app names in this process is newer than what it said before.
             if !disk.isOutdated(.identity) { ledger.restore(identity: kept) }
         case .clock:
-            clockGuard.restore(ClockGuard(kept))
+            clockGuard.restore(ClockGuard(kept), uptime: uptime)
         case .checkouts:
             checkouts.join(kept)
         }

@@ -91,10 +91,11 @@ extension EntitlementStore {
             take(status.renewal, of: transaction, &intake)
         }
         if let statement = reading.appTransaction { takeApp(statement, &intake) }
+        doubtApp(besides: intake.transactions, &intake)
+        for signed in intake.signedDates.compactMap(\.self).sorted() {
+            clockGuard.saw(signedDate: signed, wall: Timestamp(clock.now()), uptime: uptime)
+        }
         for transaction in intake.transactions {
-            if let signed = transaction.payload.signedDate {
-                clockGuard.saw(signedDate: signed, wall: Timestamp(clock.now()))
-            }
             if ledger.book.confirm(transaction.payload.originalTransactionID, at: now) { intake.isChanged = true }
             if reading.isUnfinished { offerToFinish(transaction, reading: reading.number) }
         }
@@ -119,8 +120,9 @@ extension EntitlementStore {
         prune()
         _ = await persist()
         // Who the app's own purchase says to be here is proof of what was only taken to be so before.
-        let provesMore = intake.hasNewApp && postedApp != ledger.book.appTransaction?.jws
-        if provesMore || ledger.customerID != askedCustomer, ledger.customerID != nil {
+        let provesMore = intake.hasNewApp && postedApp != ledger.appTransaction?.jws
+        let asksOther = provesMore || intake.isOfNewEnvironment || ledger.customerID != askedCustomer
+        if asksOther, ledger.customerID != nil {
             askAnew()
             resumeWatch()
         }
@@ -165,10 +167,13 @@ extension EntitlementStore {
 
     private struct Intake {
         var transactions: [DeviceTransaction] = []
+        /// When each statement was signed.
+        var signedDates: [Timestamp?] = []
         /// The transactions that say something new, or that renewal information came with.
         var news: Set<String> = []
         var isChanged = false
         var hasNewApp = false
+        var isOfNewEnvironment = false
     }
 
     @discardableResult
@@ -181,6 +186,7 @@ extension EntitlementStore {
                 throw StatementRefusal(reason: "it is of another app, \(transaction.payload.bundleID)")
             }
             intake.transactions.append(transaction)
+            intake.signedDates.append(transaction.payload.signedDate)
             shown.insert(transaction.jws)
             if ledger.book.restate(transaction) {
                 intake.isChanged = true
@@ -208,6 +214,7 @@ extension EntitlementStore {
                 renewal.payload.environment == transaction.payload.environment
             else { throw StatementRefusal(reason: "it is of another subscription than its transaction") }
             shown.insert(renewal.jws)
+            intake.signedDates.append(renewal.payload.signedDate)
             switch ledger.book.join(renewal) {
             case .nothing: break
             case .newerDate: intake.isChanged = true
@@ -227,13 +234,31 @@ extension EntitlementStore {
                 throw StatementRefusal(reason: "it is of another app, \(appTransaction.payload.bundleID)")
             }
             let isDoubted = ledger.book.appTransaction.map { !shown.contains($0.jws) } ?? false
+            isAppShown = true
+            if let environment = ledger.shownEnvironment {
+                ledger.shownEnvironment = nil
+                intake.isOfNewEnvironment = environment != appTransaction.payload.environment
+            }
             shown.insert(appTransaction.jws)
+            intake.signedDates.append(appTransaction.payload.signedDate)
             guard ledger.book.join(appTransaction, isDoubted: isDoubted) != .nothing else { return }
             intake.isChanged = true
             intake.hasNewApp = true
         } catch {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: error.reason))
         }
+    }
+
+    /// Goes by the environment of what the store shows, where the disk says another of the app's own purchase, and the store
+    /// nothing yet: TestFlight's app may have given way to the App Store's.
+    private func doubtApp(besides shown: [DeviceTransaction], _ intake: inout Intake) {
+        guard !isAppShown, configuration.environment == nil,
+            let kept = ledger.book.appTransaction?.payload.environment,
+            let other = shown.last(where: { $0.payload.environment != kept })?.payload.environment,
+            ledger.shownEnvironment != other
+        else { return }
+        ledger.shownEnvironment = other
+        intake.isOfNewEnvironment = true
     }
 
     private func offerToFinish(_ transaction: DeviceTransaction, reading: Int?) {

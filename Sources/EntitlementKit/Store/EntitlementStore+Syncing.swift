@@ -87,10 +87,12 @@ extension EntitlementStore {
     /// Sends what is due, as much at once as may be, and sleeps until something else is.
     private func pump() {
         guard server != nil, !isStopped else { return }
-        while let batch = queue.takeBatch(uptime: uptime, isSendable: { ledger.book.transactions[$0] != nil }) {
+        // What is of another environment waits until that is the app's again.
+        let isSendable = { [ledger] (id: String) in ledger.book.transactions[id].map(ledger.isOurs) ?? false }
+        while let batch = queue.takeBatch(uptime: uptime, isSendable: isSendable) {
             perform { await $0.post(batch) }
         }
-        let due = queue.nextDue { ledger.book.transactions[$0] != nil }
+        let due = queue.nextDue(isSendable: isSendable)
         schedule(&retryTimer, due: due) { store in
             store.retryTimer = nil
             store.pump()
@@ -211,7 +213,7 @@ extension EntitlementStore {
         queue.serverAnswered()
         // Asked before the app's own purchase was there: what it proves is asked about anew, and this says less.
         let isOutdated =
-            !answer.isProven && posting.request.appTransaction == nil && ledger.book.appTransaction != nil
+            !answer.isProven && posting.request.appTransaction == nil && ledger.appTransaction != nil
         if !isOutdated {
             gate.answered(held, allowed: answer.finish)
             note(answer.isProven ? .live(position: answer.position) : .failed(.unproven), of: posting)

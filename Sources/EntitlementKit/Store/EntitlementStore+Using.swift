@@ -48,6 +48,9 @@ extension EntitlementStore {
     /// asked the person to sign in.
     private static let appInterval: Int64 = 60_000
 
+    /// Whether nobody is known without the app's own purchase, or what the disk says of it is of another environment.
+    private var isAppWanted: Bool { ledger.customerID == nil || ledger.shownEnvironment != nil }
+
     /// Call it when the app comes to the front: what rests is tried again, and the truth is asked for.
     ///
     /// However often it is called, that is done every ten seconds at most, and once more after the last call.
@@ -65,7 +68,7 @@ extension EntitlementStore {
         watchCheckouts()
         await loadAgain()
         await loadChanges()
-        if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
+        if isAppWanted { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()
         await readStore()
@@ -76,7 +79,7 @@ extension EntitlementStore {
     /// On Apple's systems a store that was made with a server's URL notices that by itself.
     public func networkDidReturn() async {
         await ready()
-        if ledger.customerID == nil { askForApp(againAfter: Self.appInterval) }
+        if isAppWanted { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()
     }

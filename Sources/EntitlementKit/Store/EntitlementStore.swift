@@ -25,6 +25,8 @@ public actor EntitlementStore {
     var connection = Connection.notYetAsked
     /// About whom it was asked last.
     var askedCustomer: String?
+    /// Whether the store has said in this process who has this copy of the app, and in which environment.
+    var isAppShown = false
     /// What the store has shown in this process, as it was signed; anything else comes from the disk.
     var shown: Set<String> = []
     /// The app's own purchase as it was last posted.

@@ -54,9 +54,11 @@ enum Statements {
         return SignedStatement(jws: compact(members))
     }
 
-    static func appTransaction(_ id: String? = "A", signed: Double = 0) -> SignedStatement {
+    static func appTransaction(
+        _ id: String? = "A", signed: Double = 0, environment: String = "Production"
+    ) -> SignedStatement {
         var members: [String: Any] = [
-            "bundleId": bundleID, "receiptType": "Production", "receiptCreationDate": instant(signed),
+            "bundleId": bundleID, "receiptType": environment, "receiptCreationDate": instant(signed),
         ]
         members["appTransactionId"] = id
         return SignedStatement(jws: compact(members))

@@ -47,6 +47,52 @@ struct ClockTests {
         #expect(await rig.store.current["premium"]?.until == Statements.date(59))
     }
 
+    @Test("so does one with what the store says anew of the renewal, or of the app itself", arguments: [true, false])
+    func healsWithOtherStatements(_ saysRenewal: Bool) async {
+        var rig = await rig(sync: false)
+        rig.clock.set(day: 400)
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        rig = await rig.relaunched(clock: ManualClock(day: 12))
+        await rig.launch()
+        #expect(await !rig.gives())
+        rig.device.edit { script in
+            if saysRenewal {
+                script.subscriptions = [
+                    SubscriptionStatement(
+                        transaction: Statements.transaction("1"), renewal: Statements.renewal(original: "1", signed: 12)
+                    )
+                ]
+            } else {
+                script.appTransaction = Statements.appTransaction(signed: 12)
+            }
+        }
+        if saysRenewal {
+            _ = await rig.store.refresh()
+        } else {
+            rig = await rig.relaunched(clock: ManualClock(day: 12))
+            await rig.launch()
+        }
+        await rig.waitUntilGives()
+    }
+
+    @Test("behind a clock that was set back, time that passes ends what it ends, before the server has spoken")
+    func passesBehindASetBackClock() async {
+        var rig = KitRig(day: 29, sync: false) { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        #expect(await rig.gives())
+        await rig.store.settled()
+        rig.device.edit { $0.current = [] }
+        rig = await rig.relaunched(clock: ManualClock(day: 5))
+        await rig.launch()
+        #expect(await rig.gives())
+        rig.clock.advance(days: 0.9)
+        await rig.store.settled()
+        #expect(await rig.gives())
+        rig.clock.advance(days: 0.2)
+        await rig.waitUntilGives(false)
+    }
+
     @Test("a clock set forward heals when the server answers, whatever it was set to")
     func healsWithTheServer() async {
         let rig = await rig(sync: true)

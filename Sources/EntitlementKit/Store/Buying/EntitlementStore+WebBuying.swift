@@ -60,7 +60,7 @@ extension EntitlementStore {
     func proof(in environment: StoreEnvironment) -> DeviceProof {
         DeviceProof(
             app: configuration.bundleID, environment: ReconcileRequest.Environment(environment),
-            appTransaction: ledger.book.appTransaction?.jws)
+            appTransaction: ledger.appTransaction?.jws)
     }
 
     /// The longest that is waited for the store to say who is here.
