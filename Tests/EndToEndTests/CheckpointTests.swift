@@ -121,7 +121,7 @@ struct CheckpointTests {
         _ = try await one.rightful("checkpoint")
         #expect(try await one.run(["verify", "--since", file]).errors.contains("give --log-key"))
         _ = try await one.rightful("verify", "--since", file, "--log-key", published)
-        #expect(try await one.run(["verify", "--since", file, "--log-key", "nonsense"]).status == 1)
+        #expect(try await one.run(["verify", "--since", file, "--log-key", "nonsense"]).status == 2)
         let mode = try FileManager.default.attributesOfItem(atPath: "\(one.dataDirectory.path())/log-key.pem")
         #expect(mode[.posixPermissions] as? Int == 0o600)
     }

@@ -149,6 +149,12 @@ struct ConfigurationTests {
                 "apps[1].bundle_id"
             ),
             (
+                #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "environments": ["production"]}, "#
+                    + #"{"bundle_id": "b", "environments": ["sandbox"], "#
+                    + #""app_store_api": {"issuer_id": "i", "key_id": "k", "private_key_path": "p"}}]}"#,
+                "apps[1].bundle_id"
+            ),
+            (
                 #"{"apps": [{"bundle_id": "b", "app_apple_id": 1, "app_store_api": {"issuer_id": "i"}}]}"#,
                 "apps[0].app_store_api.key_id"
             ),

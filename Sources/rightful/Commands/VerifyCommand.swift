@@ -105,8 +105,7 @@ extension ParsedArguments {
     func logKey() throws -> LogVerifier? {
         try value("--log-key").map { text in
             guard let key = LogVerifier(text) else {
-                throw CommandFailure(
-                    description: "--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
+                throw error("--log-key: '\(text.prefix(300))' is no key as /.well-known/rightful-log-key gives it")
             }
             return key
         }

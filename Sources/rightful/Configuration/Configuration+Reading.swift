@@ -198,6 +198,13 @@ private struct Settings {
                     "apps[\(index)].bundle_id", .file(filePath),
                     "\(app.bundleID) is listed twice for \(environment.rawValue)")
             }
+            // What asks the store is found by the app.
+            let others = apps[..<index].filter { $0.bundleID == app.bundleID }
+            guard others.isEmpty || (others + [app]).allSatisfy({ $0.appStoreAPI == nil }) else {
+                throw ConfigurationError(
+                    "apps[\(index)].bundle_id", .file(filePath),
+                    "\(app.bundleID) is listed twice: with app_store_api list it once, with all its environments")
+            }
         }
     }
 

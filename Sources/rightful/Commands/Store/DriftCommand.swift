@@ -71,8 +71,8 @@ struct DriftCommand: Command {
             let page = try await reader.driftRegister.page(query)
             if page.readTo < head {
                 context.complain(
-                    "rightful: \(head - page.readTo) events are not gone through yet: another process is at it. What follows "
-                        + "is as of position \(page.readTo); try again in a moment\n")
+                    "\(head - page.readTo) events are not gone through yet: another process is at it. What follows "
+                        + "is as of position \(page.readTo); try again in a moment")
             }
             return page
         }
