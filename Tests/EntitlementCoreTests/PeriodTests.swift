@@ -184,6 +184,23 @@ struct PeriodChainTests {
         #expect(
             Given(upgraded, upgrade).timeline()
                 == ["0..10 active pro", "10..375 active pro.yearly", "375.. expired pro.yearly"])
+        // By the clock of whoever signed it the upgrade may lie ahead.
+        let signedAhead = subscription("1", from: 0, to: 30, signed: 9, upgraded: true)
+        #expect(
+            Given(signedAhead, upgrade).timeline()
+                == ["0..10 active pro", "10..375 active pro.yearly", "375.. expired pro.yearly"])
+        let resubscribed = subscription("3", "pro.yearly", from: 40, to: 405)
+        #expect(
+            Given(signedAhead, resubscribed).timeline()
+                == [
+                    "0..9 active pro", "9..40 expired pro", "40..405 active pro.yearly",
+                    "405.. expired pro.yearly",
+                ])
+        // What was renewed in between has taken its place.
+        let renewed = subscription("3", from: 15, to: 45, .renewal)
+        #expect(
+            Given(signedAhead, renewed, subscription("4", "pro.yearly", from: 20, to: 385)).timeline().prefix(3)
+                == ["0..9 active pro", "9..15 expired pro", "15..20 active pro"])
         let signedAfterExpiry = subscription("1", from: 0, to: 30, signed: 45, upgraded: true)
         #expect(Given(signedAfterExpiry).timeline() == ["0..30 active pro", "30.. expired pro"])
         let signedBeforeStart = subscription("1", from: 10, to: 30, signed: 5, upgraded: true)

@@ -289,8 +289,10 @@ extension Period {
             let previous = index > 0 ? ordered[index - 1] : nil
             let overlap = latest.flatMap { chain[$0].end > period.start ? $0 : nil }
             if let previous, period.isPurchase(after: previous) {
-                if overlap != nil {
-                    for earlier in chain.indices where chain[earlier].end > period.start {
+                let isUpgrade = chain.last?.wasUpgraded(by: period) ?? false
+                if overlap != nil || isUpgrade {
+                    for earlier in chain.indices
+                    where chain[earlier].end > period.start || isUpgrade && earlier == chain.count - 1 {
                         chain[earlier].end = period.start
                         chain[earlier].ending = .superseded
                         chain[earlier].positions = chain[earlier].positions.union(period.positions)
@@ -312,6 +314,11 @@ extension Period {
             chain.append(period)
         }
         return chain
+    }
+
+    /// Whether a later purchase is the upgrade that this one was seen to have had: it ends this one, whenever that was signed.
+    private func wasUpgraded(by later: Period) -> Bool {
+        ending == .upgradedElsewhere && end < later.start && later.start < min(expiry, revokedAt ?? .endless)
     }
 
     /// A change of product without a stated reason is a purchase; the same product again is a renewal.
