@@ -16,7 +16,7 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         @Nullable package private(set) var revokedAt: Timestamp?
         package let ownership: OwnershipWord
         @Nullable package private(set) var offer: OfferDocument?
-        /// Whose it is; `null` when nobody has claimed it, or the customer was erased.
+        /// Whose it is at `at`; `null` when nobody has claimed it, or the customer was erased.
         @Nullable package private(set) var customerID: String?
         package let positions: [Int64]
         /// A device says that a revocation is gone which the store stated: the store is to be asked.

@@ -117,7 +117,18 @@ package struct OwnershipMap: Hashable, Sendable {
     /// Whose it is now that was bought on the web, be it paid or not; `nil` while nobody has claimed it.
     package func currentOwner(of web: WebOriginal) -> IdentityRef? {
         if let transfer = transferInForce(of: web.originalTransactionID) { return customer(of: transfer.customer) }
-        return (web.statedOwner ?? claims[web.originalTransactionID]?.customer).map(customer(of:))
+        return statedOwner(of: web)
+    }
+
+    /// Whose it is at an instant that was bought on the web, be it paid or not, the transfers until then included; `nil` while
+    /// nobody has claimed it.
+    package func owner(of web: WebOriginal, at instant: Timestamp) -> IdentityRef? {
+        let transfer = transfers(of: web.originalTransactionID).last { $0.at <= instant }
+        return transfer?.customer.map(customer(of:)) ?? statedOwner(of: web)
+    }
+
+    private func statedOwner(of web: WebOriginal) -> IdentityRef? {
+        (web.statedOwner ?? claims[web.originalTransactionID]?.customer).map(customer(of:))
     }
 
     /// Who held an original transaction as a whole, since when; empty before the first transfer.

@@ -114,8 +114,11 @@ package struct LedgerReader: Sendable {
             }
             let ownership = try OwnershipQuery.ownership(
                 of: [originalTransactionID: state], environment, upTo: position, on: connection)
-            let owners = state.winningStatements().flatMap { [ownership.currentOwner(of: $0.fact)] }
-            let customers = try Statements.customerIDs(of: owners.compactMap { $0 }, on: connection)
+            // Whoever asks of an instant before a transfer is told whose it was then.
+            let owners =
+                state.winningStatements().map { ownership.owner(of: $0.fact) }
+                + ownership.transfers(of: originalTransactionID).map { $0.customer.map(ownership.customer(of:)) }
+            let customers = try Statements.customerIDs(of: Array(Set(owners.compactMap(\.self))), on: connection)
             return (
                 SubscriptionFacts(
                     key: key, state: state, catalog: catalog, ownership: ownership, customerIDs: customers, end: end),
@@ -199,7 +202,7 @@ package struct LedgerReader: Sendable {
     }
 }
 
-/// One original transaction, with the customers who own its periods.
+/// One original transaction, with the customers who own its periods, or did.
 package struct SubscriptionFacts: Sendable {
     package let key: OriginalKey
     package let state: OriginalState

@@ -8,7 +8,8 @@ extension Application {
     func subscription(_ call: Call) async throws -> HTTPResponse {
         let originalID = try call.storeIdentifier(.original)
         let environment = try call.environment()
-        let at = try call.instant(.at) ?? now()
+        let asked = try call.instant(.at)
+        let at = asked ?? now()
         let knownAt = try call.knownAt()
         let (found, position) = try await reader.subscription(
             originalID, environment: environment, knownAt: knownAt, app: call.scope.app)
@@ -19,7 +20,9 @@ extension Application {
                     + (try await elsewhere(originalID, than: environment, knownAt, call.scope)),
                 param: "original_transaction_id")
         }
-        return try .document(found.document(at: at, knownAt: position), position: position)
+        // A transfer that was answered has taken place, though the clock may not have come to its date.
+        return try .document(
+            found.document(at: at, ownedAt: asked ?? .endless, knownAt: position), position: position)
     }
 
     /// In which other environment an original transaction is known, of what whoever asks may hear; empty where in none.
@@ -37,31 +40,33 @@ extension Application {
 extension SubscriptionFacts {
     /// How it reads at an instant.
     ///
-    /// - Parameter position: up to which the log is believed.
-    package func document(at: Timestamp, knownAt position: Int64) -> SubscriptionDocument {
+    /// - Parameters:
+    ///   - ownedAt: whose it is then; by default now, every transfer included.
+    ///   - position: up to which the log is believed.
+    package func document(
+        at: Timestamp, ownedAt: Timestamp = .endless, knownAt position: Int64
+    ) -> SubscriptionDocument {
         let periods = state.chains(catalog).flatMap(\.periods).sorted { $0.start < $1.start }
         return SubscriptionDocument(
             originalTransactionID: key.originalTransactionID, environment: key.environment, at: at, knownAt: position,
-            standing: standing(at: at), isClaimed: isClaimed,
+            standing: standing(at: at), isClaimed: isClaimed(at: ownedAt),
             periods: periods.map { period in
-                SubscriptionDocument.Period(period, customerID: owner(of: period).flatMap { customerIDs[$0] })
+                SubscriptionDocument.Period(
+                    period, customerID: ownership.owner(of: period.fact, at: ownedAt).flatMap { customerIDs[$0] })
             })
     }
 
     /// The app it is of, by the oldest of its transactions; `nil` where nothing was signed about it.
     package var bundleID: String? { state.transactions.first?.fact.bundleID }
 
-    /// Whose a period is now: every claim, link and transfer considered.
-    fileprivate func owner(of period: Period) -> IdentityRef? { ownership.currentOwner(of: period.fact) }
-
-    /// Whether the latest purchase is somebody's, be it of a product that gives nothing and so has no period; of what was bought
-    /// on the web also where nothing is paid yet.
-    var isClaimed: Bool {
-        if let web = state.web { return ownership.currentOwner(of: web) != nil }
+    /// Whether the latest purchase is somebody's at an instant, by the transfers until then, be it of a product that gives
+    /// nothing and so has no period; of what was bought on the web also where nothing is paid yet.
+    func isClaimed(at instant: Timestamp) -> Bool {
+        if let web = state.web { return ownership.owner(of: web, at: instant) != nil }
         let latest = state.winningStatements().map(\.fact).max {
             ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
         }
-        return latest.flatMap { ownership.currentOwner(of: $0) } != nil
+        return latest.flatMap { ownership.owner(of: $0, at: instant) } != nil
     }
 
     /// How the original transaction reads at an instant; `nil` before it begins.

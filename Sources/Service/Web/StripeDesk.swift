@@ -107,7 +107,7 @@ package struct StripeDesk: Sendable {
             return Result(fact: fact, outcome: .foreign, isOwned: true)
         }
         let known = try await reader.subscription(original, environment: reading.environment).subscription
-        let isOwned = !fact.owners.isEmpty || known?.isClaimed ?? false
+        let isOwned = !fact.owners.isEmpty || known?.isClaimed(at: .endless) ?? false
         // The answer would name them again.
         if let known, try await reader.isForgotten(known) {
             return Result(fact: fact, outcome: .withheld, isOwned: true, end: known.end)

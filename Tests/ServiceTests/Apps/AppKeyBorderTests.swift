@@ -128,6 +128,7 @@ struct AppKeyBorderTests {
             let moved = try await rig.command(
                 "transfer", person, #"{"original_transaction_id":"555","to":"\#(receiver)"}"#)
             #expect(moved.status == 200, "\(moved.text)")
+            rig.wait()
         case .accountToken:
             let issued = try await rig.send("POST", "/v1/customers/\(account)/tokens", key: rig.admin).json[
                 "app_account_token"]

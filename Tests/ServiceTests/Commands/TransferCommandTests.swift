@@ -56,6 +56,8 @@ struct TransferCommandTests {
         #expect(
             try await rig.get("/v1/subscriptions/\(Self.original)").json["periods"]?[0]?["customer_id"]
                 == .string("c-1"))
+        let before = try await rig.get("/v1/subscriptions/\(Self.original)?at=2026-06-01T00:00:00Z").json
+        #expect(before["periods"]?[0]?["customer_id"] == .string(Self.ann) && before["claimed"] == .bool(true))
         for customer in ["c-1", Self.ann] {
             let events = try await rig.get("/v1/customers/\(customer)/events").json["items"]
             #expect(events?[(events?.count ?? 0) - 1]?["type"] == .string("transferred"), "\(customer)")
