@@ -167,11 +167,13 @@ extension ChainStanding {
 
     /// What the App Store said, by the instant, of whether a period renews, and as what: the last word of it counts.
     ///
-    /// A renewal is charged before its period begins, and may be cancelled as soon as that. So what was said counts since the
-    /// subscription was last bought, as for `will_renew`.
+    /// A renewal is charged up to a day before its period begins, and may be cancelled as soon as that. What was said before was of
+    /// this charge, and it went through.
     func intentions(about latest: Latest) -> [StatedRenewal] {
-        let bought = (0..<latest.index).last { chain.periods[$0 + 1].isPurchase(after: chain.periods[$0]) }
-        return renewals(from: chain.periods[bought.map { $0 + 1 } ?? 0].fact.purchaseDate, to: latest)
+        let (period, index) = (latest.period, latest.index)
+        let isRenewal = index > 0 && !period.isPurchase(after: chain.periods[index - 1])
+        let charged = isRenewal ? period.start.adding(milliseconds: -Timestamp.millisecondsPerDay) : .endless
+        return renewals(from: min(period.fact.purchaseDate, charged), to: latest)
     }
 
     /// What the App Store said, by the instant, of the charges for a period from when it was bought on.

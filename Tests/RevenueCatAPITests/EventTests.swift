@@ -59,6 +59,13 @@ struct EventTests {
         #expect(told[2]["transaction_id"] == .string("1001"))
         #expect(told[2]["expiration_at_ms"] == .int(day(30).milliseconds))
 
+        // Whoever was charged had turned it on again, though nobody heard of that.
+        var silent = subscribed()
+        silent.notified(nil, renewal(signed: 10, renews: false))
+        silent.notified(purchase("1001", from: bought, to: 60, signed: 29.2, reason: .renewal))
+        #expect(
+            try silent.story(by: 50) == ["INITIAL_PURCHASE @0", "CANCELLATION UNSUBSCRIBE @10", "RENEWAL @29.2"])
+
         // What is learned of when its money has gone back already was never told.
         var late = subscribed()
         late.notified(
@@ -302,6 +309,17 @@ struct EventTests {
             ])
         #expect(told[0]["expiration_at_ms"] == .null)
         #expect(told[3]["entitlement_ids"] == .null && told[3]["entitlement_id"] == .null)
+    }
+
+    @Test("a one-time purchase that the store says again under another id is told once")
+    func otherID() throws {
+        var log = TestLog()
+        for (id, signed) in [("L", 0), ("M", 2), ("L", 3), ("M", 4)] as [(String, Double)] {
+            var bought = lifetime(id, at: 0, signed: signed, original: "L")
+            bought.webOrderLineItemID = nil
+            log.notified(bought)
+        }
+        #expect(try log.story(by: 10) == ["NON_RENEWING_PURCHASE @0"])
     }
 
     @Test("a grant is a NON_RENEWING_PURCHASE of the store PROMOTIONAL, and ends as one")

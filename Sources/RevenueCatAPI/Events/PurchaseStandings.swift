@@ -38,18 +38,22 @@ struct PurchaseStandings {
                     of: last, among: subscribed, standing, chain)
             }
             for bought in latest where !bought.period.isSubscription {
-                once[Self.key(originalID, bought.period.fact)] = bought
+                once[Self.key(originalID, bought.period.fact, Set(bought.period.transactionIDs))] = bought
             }
         }
-        for fact in state.purchases(facts.catalog)
+        let purchases =
+            state.web == nil
+            ? state.winningStatements() : state.purchases(facts.catalog).map { (fact: $0, [$0.transactionID]) }
+        for (fact, ids) in purchases
         where !fact.isOfSubscription && !fact.productID.isEmpty && fact.purchaseDate <= instant && isOwned(fact) {
-            let key = Self.key(originalID, fact)
-            standings[key] = standing(of: fact, once[key], isOfWeb: state.web != nil)
+            let key = Self.key(originalID, fact, ids)
+            standings[key] = standing(of: fact, ids, once[key], isOfWeb: state.web != nil)
         }
     }
 
-    private static func key(_ originalID: String, _ fact: TransactionFact) -> PurchaseKey {
-        let transaction = fact.transactionID == originalID ? "" : fact.transactionID + ":"
+    /// The store may know one purchase under several ids, and say another each time.
+    private static func key(_ originalID: String, _ fact: TransactionFact, _ ids: Set<String>) -> PurchaseKey {
+        let transaction = ids.contains(originalID) ? "" : (ids.min() ?? fact.transactionID) + ":"
         return PurchaseKey(source: originalID, part: transaction + fact.productID)
     }
 
@@ -125,7 +129,7 @@ struct PurchaseStandings {
     }
 
     private func standing(
-        of fact: TransactionFact, _ latest: ChainStanding.Latest?, isOfWeb: Bool
+        of fact: TransactionFact, _ ids: Set<String>, _ latest: ChainStanding.Latest?, isOfWeb: Bool
     ) -> PurchaseStanding {
         var view = view(fact, transactionID: fact.transactionID, latest?.access, isOfWeb: isOfWeb)
         // What the catalog gives no time, as coins, gives nothing, whatever it maps to.
@@ -136,7 +140,7 @@ struct PurchaseStandings {
             && (latest?.period.isRefunded(by: instant) ?? (fact.revocation?.kind != .known(.familyRevoke)))
         return PurchaseStanding(
             kind: .oneTime, view: view, views: [view.productID: view], isOpen: latest?.access.isOpen ?? false,
-            givesNothing: latest == nil, transactionIDs: [fact.transactionID], knownIDs: [fact.transactionID],
+            givesNothing: latest == nil, transactionIDs: ids, knownIDs: ids,
             isFirst: true, followsTrial: false, expiry: latest?.period.expiry ?? .endless, graceEnd: nil, failedAt: nil,
             isCollecting: false, isUnsubscribed: false, nextProductID: nil, withdrawnAt: withdrawnAt,
             isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,

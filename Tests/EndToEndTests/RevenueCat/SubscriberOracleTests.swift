@@ -101,13 +101,7 @@ struct SubscriberOracleTests {
                 let state = facts.originals[answer.reading.originalTransactionID ?? ""]
                 let spokenAt = state?.renewals.compactMap(\.fact.signedDate).last { $0 <= instant }
                 let newest = state?.web?.statement(at: instant)
-                let bought = state?.chains(facts.catalog).compactMap { chain in
-                    chain.periods.firstIndex { $0.transactionIDs.contains(entry.storeTransactionID) }.map { last in
-                        (0...last).last { $0 == 0 || chain.periods[$0].isPurchase(after: chain.periods[$0 - 1]) }
-                            .map { chain.periods[$0].fact.purchaseDate }
-                    }
-                }.first.flatMap(\.self)
-                if let spokenAt, spokenAt < bought ?? entry.purchaseDate.instant { continue }
+                if let spokenAt, spokenAt < entry.purchaseDate.instant { continue }
                 // An end after more periods, and a pause of the collection, are nobody's wish to end it.
                 let charge = state?.web?.charging(of: answer.reading, at: instant)?.renewal
                 let isMeantTo =
