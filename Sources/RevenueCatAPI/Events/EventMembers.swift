@@ -36,13 +36,15 @@ struct EventMembers {
         in environment: StoreEnvironment
     ) {
         let view = event.view
+        // Of more names than are listed the customer's own is one.
+        let named = names.filter { $0 == customer } + names.filter { $0 != customer }
         self.init(
             event.type, subject: "\(customer.number) \(key.text) \(number)", appID: view.appID, store: view.store,
             environment)
         let entitlementIDs = view.entitlementIDs.map(WireValue.string)
         let price = Self.price(of: event)
         members.merge([
-            "aliases": .array(names.prefix(Self.namesLimit).map { .int($0.number) }),
+            "aliases": .array(named.prefix(Self.namesLimit).map { .int($0.number) }),
             "subscriber_attributes": .object([:]), "product_id": .string(view.productID),
             "entitlement_ids": entitlementIDs.isEmpty ? .null : .array(entitlementIDs),
             "entitlement_id": entitlementIDs.first ?? .null, "period_type": .string(view.periodType.rawValue),
