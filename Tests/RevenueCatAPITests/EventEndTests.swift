@@ -203,4 +203,21 @@ struct EventEndTests {
         let people = try EventMessage.people(in: try #require(told.first).body)
         #expect(people == [alice] + others.prefix(49))
     }
+
+    @Test("a refund on the web that fails after the end is told as taken back, and lets nobody in")
+    func failedRefundOnWeb() throws {
+        var log = subscribedOnWeb()
+        func refund(_ status: WebRefundStatus) -> WebRefund {
+            WebRefund(
+                refundID: "re_1", amount: 999, currency: "usd", status: .known(status), created: day(20),
+                paymentIntent: "pi_1", charge: nil)
+        }
+        log.stripe(at: 1) {
+            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+        }
+        log.stripe(at: 20) { $0.refunds = [refund(.succeeded)] }
+        log.stripe(at: 25) { $0.subscription = stripeSubscription(.canceled, until: 30) }
+        log.stripe(at: 40) { $0.refunds = [refund(.failed)] }
+        #expect(try log.story(by: 60).suffix(2) == ["REFUND_REVERSED @40", "EXPIRATION UNSUBSCRIBE @40"])
+    }
 }

@@ -314,7 +314,7 @@ struct EventTests {
     @Test("a one-time purchase that the store says again under another id is told once")
     func otherID() throws {
         var log = TestLog()
-        for (id, signed) in [("L", 0), ("M", 2), ("L", 3), ("M", 4)] as [(String, Double)] {
+        for (id, signed) in [("M", 0), ("L", 2), ("A", 3), ("L", 4), ("M", 5)] as [(String, Double)] {
             var bought = lifetime(id, at: 0, signed: signed, original: "L")
             bought.webOrderLineItemID = nil
             log.notified(bought)

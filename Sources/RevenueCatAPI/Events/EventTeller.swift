@@ -10,7 +10,8 @@ package struct EventTeller: PurchaseTeller {
 
     package func changes(from before: CustomerMoment?, to after: CustomerMoment?) throws -> PurchaseChanges {
         guard let moment = after ?? before else { return PurchaseChanges(before: [], after: []) }
-        let (old, new) = (before?.standings ?? [:], after?.standings ?? [:])
+        let new = after?.standings ?? [:]
+        let old = Self.renamed(before?.standings ?? [:], as: new)
         var courses: [PurchaseKey: [PurchaseEvent]] = [:]
         var gone: [PurchaseKey: PurchaseStanding] = [:]
         for (key, standing) in new {
@@ -74,6 +75,23 @@ package struct EventTeller: PurchaseTeller {
                     store: kind[Self.store].flatMap { PurchaseStore(rawValue: $0) } ?? .appStore, in: environment
                 ).bytes)
         }
+    }
+
+    /// The standings before by the names of those after: the store may know a one-time purchase under several ids, and by which
+    /// it is named changes as they become known.
+    private static func renamed(
+        _ old: [PurchaseKey: PurchaseStanding], as new: [PurchaseKey: PurchaseStanding]
+    ) -> [PurchaseKey: PurchaseStanding] {
+        var renamed = old
+        for (key, standing) in new where standing.kind == .oneTime && old[key] == nil {
+            let former = old.keys.sorted().first { other in
+                guard other.source == key.source, new[other] == nil, let left = old[other] else { return false }
+                return left.kind == .oneTime && left.view.productID == standing.view.productID
+                    && !left.knownIDs.isDisjoint(with: standing.knownIDs)
+            }
+            if let former, let left = renamed.removeValue(forKey: former) { renamed[key] = left }
+        }
+        return renamed
     }
 
     private static let store = "store"

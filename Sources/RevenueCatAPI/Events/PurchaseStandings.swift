@@ -76,6 +76,12 @@ struct PurchaseStandings {
         facts.originals[fact.originalTransactionID]?.web?.refunds.map(\.value.created).filter { $0 <= instant }.max()
     }
 
+    /// When the newest was stated of a purchase; of one on the web a refund is stated by itself.
+    private func statedAt(_ fact: TransactionFact) -> Timestamp {
+        let refunds = facts.originals[fact.originalTransactionID]?.web?.refunds ?? []
+        return refunds.map(\.statedAt).filter { $0 <= instant }.reduce(fact.signedDate ?? .earliest, max)
+    }
+
     /// Apple's `offerType` of an offer code.
     private static let offerCode: Int64 = 3
 
@@ -122,7 +128,7 @@ struct PurchaseStandings {
             isCollecting: access.isOpen || access.state == .inBillingRetry || access.state == .inGracePeriod,
             isUnsubscribed: isUnsubscribed,
             nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
-            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,
+            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: statedAt(fact),
             refundedAhead: standing.refundedAhead(of: last).map { ahead in
                 view(ahead.fact, transactionID: ahead.fact.transactionID, access, isOfWeb: false)
             }, cancelReason: cancelReason, endReason: endReason)
@@ -143,7 +149,7 @@ struct PurchaseStandings {
             givesNothing: latest == nil, transactionIDs: ids, knownIDs: ids,
             isFirst: true, followsTrial: false, expiry: latest?.period.expiry ?? .endless, graceEnd: nil, failedAt: nil,
             isCollecting: false, isUnsubscribed: false, nextProductID: nil, withdrawnAt: withdrawnAt,
-            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: fact.signedDate ?? .earliest,
+            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: statedAt(fact),
             refundedAhead: nil, cancelReason: .unknown, endReason: isRefunded ? .customerSupport : .unknown)
     }
 
