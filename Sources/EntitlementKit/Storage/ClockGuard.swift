@@ -5,9 +5,10 @@ import EntitlementCore
 ///
 /// A clock set back must not extend access, and one set forward by mistake must not end it for good. So the server's
 /// word counts most: while the process runs, time goes on from it by uptime alone. Before it has spoken, the time is
-/// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say, the
-/// last two as uptime has gone on since; what the calendar clock said may have been a mistake. It is forgotten when the server speaks; when the calendar clock, set forward while the
-/// process runs, is where it would be without that; and when it agrees with what the store has just signed.
+/// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say;
+/// from the last two time goes on by uptime. What the calendar clock once said may have been a mistake. It is forgotten
+/// when the server speaks; when the calendar clock, set forward while the process runs, is where it would be without
+/// that; and when it agrees with what the store has just signed.
 struct ClockGuard: Encodable, Hashable, Sendable {
     /// The newest instant at which the store signed something.
     private(set) var signed = Timestamp.earliest
