@@ -167,13 +167,14 @@ extension ChainStanding {
 
     /// What the App Store said, by the instant, of whether a period renews, and as what: the last word of it counts.
     ///
-    /// A renewal is charged up to a day before its period begins, and may be cancelled as soon as that. What was said before was of
-    /// this charge, and it went through.
+    /// A renewal is charged up to a day before its period begins, and may be cancelled as soon as that. What was said before, or
+    /// in another period than the one before, as in the sandbox's minutes, was of another charge, and it went through.
     func intentions(about latest: Latest) -> [StatedRenewal] {
-        let (period, index) = (latest.period, latest.index)
-        let isRenewal = index > 0 && !period.isPurchase(after: chain.periods[index - 1])
-        let charged = isRenewal ? period.start.adding(milliseconds: -Timestamp.millisecondsPerDay) : .endless
-        return renewals(from: min(period.fact.purchaseDate, charged), to: latest)
+        let bought = latest.period.fact.purchaseDate
+        let earlier = latest.index > 0 ? chain.periods[latest.index - 1] : nil
+        guard let earlier, !latest.period.isPurchase(after: earlier) else { return renewals(from: bought, to: latest) }
+        let dayBefore = latest.period.start.adding(milliseconds: -Timestamp.millisecondsPerDay)
+        return renewals(from: min(bought, max(dayBefore, earlier.start)), to: latest)
     }
 
     /// What the App Store said, by the instant, of the charges for a period from when it was bought on.

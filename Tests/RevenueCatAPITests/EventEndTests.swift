@@ -220,4 +220,26 @@ struct EventEndTests {
         log.stripe(at: 40) { $0.refunds = [refund(.failed)] }
         #expect(try log.story(by: 60).suffix(2) == ["REFUND_REVERSED @40", "EXPIRATION UNSUBSCRIBE @40"])
     }
+
+    @Test("in the sandbox's minutes what was said two periods ago ends nothing that was renewed since")
+    func shortPeriods() throws {
+        let minute = Self.hour / 60
+        var log = TestLog(in: .sandbox)
+        log.notified(purchase("1000", from: 0, to: 5 * minute), renewal(signed: 0, renews: true))
+        log.notified(nil, renewal(signed: 2 * minute, renews: false))
+        log.notified(nil, renewal(signed: 3 * minute, renews: true))
+        log.notified(nil, renewal(signed: 4 * minute, renews: false))
+        for number in 1...3 {
+            log.notified(
+                purchase(
+                    "100\(number)", from: Double(number) * 5 * minute, to: Double(number + 1) * 5 * minute,
+                    reason: .renewal))
+        }
+        let types = try log.told(by: 18 * minute).map(\.type).filter { $0 != .expiration }
+        #expect(
+            types == [
+                .initialPurchase, .cancellation, .uncancellation, .cancellation, .renewal, .cancellation, .renewal,
+                .renewal,
+            ])
+    }
 }

@@ -83,7 +83,7 @@ package struct EventTeller: PurchaseTeller {
         _ old: [PurchaseKey: PurchaseStanding], as new: [PurchaseKey: PurchaseStanding]
     ) -> [PurchaseKey: PurchaseStanding] {
         var renamed = old
-        for (key, standing) in new where standing.kind == .oneTime && old[key] == nil {
+        for (key, standing) in new.sorted(by: { $0.key < $1.key }) where standing.kind == .oneTime && old[key] == nil {
             let former = old.keys.sorted().first { other in
                 guard other.source == key.source, new[other] == nil, let left = old[other] else { return false }
                 return left.kind == .oneTime && left.view.productID == standing.view.productID
