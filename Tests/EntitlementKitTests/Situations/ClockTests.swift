@@ -16,6 +16,18 @@ struct ClockTests {
         return rig
     }
 
+    /// The next process of one whose clock was set far forward, at the right time again, before the store has said anything new.
+    private func relaunchedAfterSettingForward(sync: Bool, day: Double) async -> KitRig {
+        var rig = await rig(sync: sync)
+        rig.clock.set(day: 400)
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        rig = await rig.relaunched(clock: ManualClock(day: day))
+        await rig.launch()
+        #expect(await !rig.gives())
+        return rig
+    }
+
     @Test("a clock set forward and back heals while the app runs, with sync on and off", arguments: [true, false])
     func forwardAndBack(_ sync: Bool) async {
         let rig = await rig(sync: sync)
@@ -34,13 +46,7 @@ struct ClockTests {
     @Test(
         "a clock that was right again before a launch heals with what the store signs next", arguments: [true, false])
     func healsAfterLaunch(_ sync: Bool) async {
-        var rig = await rig(sync: sync)
-        rig.clock.set(day: 400)
-        _ = await rig.store.refresh()
-        await rig.store.settled()
-        rig = await rig.relaunched(clock: ManualClock(day: 29))
-        await rig.launch()
-        #expect(await !rig.gives())
+        let rig = await relaunchedAfterSettingForward(sync: sync, day: 29)
         let renewal = Statements.transaction("3", original: "1", from: 29, until: 59, signed: 29, renewal: true)
         rig.device.push(renewal)
         await rig.waitUntilGives()
@@ -49,13 +55,7 @@ struct ClockTests {
 
     @Test("so does one with what the store says anew of the renewal, or of the app itself", arguments: [true, false])
     func healsWithOtherStatements(_ saysRenewal: Bool) async {
-        var rig = await rig(sync: false)
-        rig.clock.set(day: 400)
-        _ = await rig.store.refresh()
-        await rig.store.settled()
-        rig = await rig.relaunched(clock: ManualClock(day: 12))
-        await rig.launch()
-        #expect(await !rig.gives())
+        var rig = await relaunchedAfterSettingForward(sync: false, day: 12)
         rig.device.edit { script in
             if saysRenewal {
                 script.subscriptions = [
