@@ -190,8 +190,13 @@ extension EntitlementStore {
 
     private func writeStatements(_ book: StatementBook) async throws -> Bool {
         let rows = book.rows
-        let missing = disk.mustReplaceRows ? nil : disk.rows.missing(from: rows)
+        let mustReplace = disk.mustReplaceRows
+        let missing = mustReplace ? nil : disk.rows.missing(from: rows)
         if let missing, missing.isEmpty { return true }
+        // What becomes wrong while this is written asks for another writing.
+        disk.mustReplaceRows = false
+        var isWritten = false
+        defer { if mustReplace, !isWritten { disk.mustReplaceRows = true } }
         if missing == nil, disk.hasUnknownRows {
             await storage.setAside(DiskState.File.statements.rawValue)
             (disk.versions[.statements], disk.hasUnknownRows) = (.nothing, false)
@@ -204,7 +209,7 @@ extension EntitlementStore {
         else { return false }
         disk.versions[.statements] = version
         disk.rows.note(missing ?? rows, replacing: missing == nil)
-        if missing == nil { disk.mustReplaceRows = false }
+        isWritten = true
         return true
     }
 

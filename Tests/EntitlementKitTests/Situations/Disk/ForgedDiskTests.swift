@@ -48,6 +48,27 @@ struct ForgedDiskTests {
         #expect(rig.server.posts.filter { $0.contains("9") }.count == posts && rig.device.state.finished == [])
     }
 
+    @Test("what stops counting while the file is written without another statement is not left in it")
+    func distrustedMeanwhile() async throws {
+        let other = Statements.transaction("8", product: "lifetime", until: nil)
+        let rig = KitRig(server: { $0.mood = .unreachable })
+        for statement in [Self.forged, other] { try await add(["transaction": statement.jws], to: rig) }
+        await rig.launch()
+        let (store, door) = (rig.store, Door())
+        let kept = await store.ledger.book.transactions
+        await rig.storage.setDoor(door)
+        #expect(await store.distrust(try #require(kept["9"]), ""))
+        async let first = store.persist()
+        await eventually("the file is about to be replaced") { await door.visitors > 0 }
+        #expect(await store.distrust(try #require(kept["8"]), ""))
+        await rig.storage.setDoor(nil)
+        await door.open()
+        #expect(await first)
+        #expect(await store.persist())
+        let file = String(decoding: await rig.storage.files["statements.jsonl"] ?? Data(), as: UTF8.self)
+        #expect(!file.contains(Self.forged.jws) && !file.contains(other.jws))
+    }
+
     @Test("what the store itself shows goes on counting when the server distrusts it, since the server may be mistaken")
     func mistakenServer() async {
         var rig = KitRig {
