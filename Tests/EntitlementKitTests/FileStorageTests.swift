@@ -13,6 +13,19 @@ struct FileStorageTests {
 
     private func lines(_ text: String) -> Data { Data(text.utf8) }
 
+    private func isUnlocked(_ directory: URL) -> Bool {
+        guard let lock = try? FileLock(path: directory.appendingPathComponent("lock").path) else { return false }
+        _ = consume lock
+        return true
+    }
+
+    private func holdLock(_ directory: URL, until door: Door) async throws {
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        let lock = try FileLock(path: directory.appendingPathComponent("lock").path)
+        await door.pass()
+        _ = consume lock
+    }
+
     @Test("a file is replaced as a whole, also after a crash in the middle, and one that was never written is none")
     func replaced() async throws {
         try await withDirectory { directory in
@@ -114,6 +127,40 @@ struct FileStorageTests {
             await #expect(throws: (any Error).self) {
                 try await storage.save(.replace(Data()), as: "a", over: .nothing)
             }
+        }
+    }
+
+    @Test("a process that may be suspended is not while it has the lock, and does not take it when it is about to be")
+    func suspended() async throws {
+        try await withDirectory { directory in
+            let (ends, end) = AsyncStream<Bool>.makeStream()
+            let file = directory.appendingPathComponent("a").path
+            let storage = FileEntitlementStorage(
+                directory: directory,
+                ExpiringActivity { block in
+                    Thread.detachNewThread {
+                        block(false)
+                        // The system may suspend the process from here on.
+                        end.yield(FileManager.default.fileExists(atPath: file) && isUnlocked(directory))
+                    }
+                })
+            let door = Door()
+            async let other: Void = holdLock(directory, until: door)
+            await eventually("somebody else has the lock") { await door.visitors > 0 }
+            async let saved = storage.save(.replace(lines("one\n")), as: "a", over: .nothing)
+            // Whoever waits for the lock may be suspended meanwhile.
+            #expect(await ends.first { _ in true } == false)
+            await door.open()
+            try await other
+            let version = try #require(try await saved)
+            #expect(await ends.first { $0 } == true)
+            let refused = FileEntitlementStorage(
+                directory: directory,
+                ExpiringActivity { block in
+                    Thread.detachNewThread { block(true) }
+                })
+            await #expect(throws: POSIXError.self) { try await refused.save(.replace(Data()), as: "a", over: version) }
+            #expect(try await refused.version(of: "a") == version)
         }
     }
 

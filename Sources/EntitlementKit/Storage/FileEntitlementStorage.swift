@@ -3,19 +3,27 @@ public import Foundation
 /// Files in one directory, which several processes may share.
 ///
 /// Reading takes no lock and changes nothing, so that whoever may only read can do so. Whoever writes holds a lock of the
-/// directory, from the look at what is there until the change has reached the disk.
+/// directory, from the look at what is there until the change has reached the disk. In an App Group's directory the system is
+/// asked not to suspend the process meanwhile, and where it is about to, nothing is written.
 public actor FileEntitlementStorage: EntitlementStorage {
     /// The most bytes of one file: a larger one is neither written nor read.
     static let sizeLimit = 32 << 20
 
     private let directory: URL
+    /// `nil` where nobody minds that a process is suspended with the lock: an app's own files, and other systems.
+    private let activity: ExpiringActivity?
 
     /// Keeps files in a directory, which is made when first written to.
     ///
     /// An app whose extensions and widgets read along passes a directory of their App Group:
     ///
     ///     let group = FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: "group.com.example.app")
-    public init(directory: URL) { self.directory = directory }
+    public init(directory: URL) {
+        let isOfApp = directory.standardizedFileURL.path.hasPrefix(NSHomeDirectory() + "/")
+        self.init(directory: directory, isOfApp ? nil : .ofSystem)
+    }
+
+    init(directory: URL, _ activity: ExpiringActivity?) { (self.directory, self.activity) = (directory, activity) }
 
     /// The place for an app's files: a directory of its own in `Application Support`, since the apps of one developer may
     /// share that; in `Caches` on tvOS, which has no other.
@@ -63,9 +71,41 @@ public actor FileEntitlementStorage: EntitlementStorage {
     public func save(
         _ change: StorageChange, as name: String, over version: StorageVersion
     ) async throws -> StorageVersion? {
+        for _ in 0..<Self.lockAttempts {
+            let attempt =
+                if let activity {
+                    try await activity.run { try saveLocked(change, as: name, over: version) }
+                } else {
+                    try saveLocked(change, as: name, over: version)
+                }
+            if case .done(let version) = attempt { return version }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
+        throw CocoaError(.fileLocking)
+    }
+
+    /// How often it is tried to have the lock, five milliseconds apart: nobody holds it for longer than a write.
+    private static let lockAttempts = 1000
+
+    private enum Attempt {
+        /// Somebody else has the lock.
+        case locked
+        /// With what the name holds now; `nil` where it held another version.
+        case done(StorageVersion?)
+    }
+
+    private func saveLocked(
+        _ change: StorageChange, as name: String, over version: StorageVersion
+    ) throws -> Attempt {
         try makeDirectory()
-        let lock = try await locked()
+        guard let lock = try FileLock(path: path("lock")) else { return .locked }
         defer { withExtendedLifetime(lock) {} }
+        return .done(try saveAlone(change, as: name, over: version))
+    }
+
+    private func saveAlone(
+        _ change: StorageChange, as name: String, over version: StorageVersion
+    ) throws -> StorageVersion? {
         guard let present = try OpenFile(path: path(name), flags: O_RDWR | O_APPEND) else {
             return version == .nothing ? try replace(name, by: change.data) : nil
         }
@@ -125,18 +165,5 @@ public actor FileEntitlementStorage: EntitlementStorage {
     private func makeDirectory() throws {
         try FileManager.default.createDirectory(
             at: directory, withIntermediateDirectories: true, attributes: Self.protection)
-    }
-
-    // MARK: The lock
-
-    /// How often it is tried to have the lock, five milliseconds apart: nobody holds it for longer than a write.
-    private static let lockAttempts = 1000
-
-    private func locked() async throws -> FileLock {
-        for _ in 0..<Self.lockAttempts {
-            if let lock = try FileLock(path: path("lock")) { return lock }
-            try? await Task.sleep(for: .milliseconds(5))
-        }
-        throw CocoaError(.fileLocking)
     }
 }
