@@ -6,7 +6,8 @@ public struct Entitlements: Sendable, Hashable {
     ///
     /// A later major version may add cases; write `default:` where you switch over it.
     public enum Kind: Sendable, Hashable {
-        /// Nothing has been read yet, not even the disk: neither open nor close a door on it.
+        /// Nothing has been read yet, not even the disk, or somebody has just logged in whom the server has never answered
+        /// about: close no door on it. What ``Entitlements/all`` gives access to is given all the same.
         case loading
         /// The server has answered, and this rests on its log up to a position.
         case live(position: Int64)
@@ -82,7 +83,7 @@ public struct Entitlements: Sendable, Hashable {
 
 /// Whether somebody may enter, or it is too early to tell.
 public enum EntitlementAccess: Sendable, Hashable {
-    /// Nothing has been read yet, which takes two seconds at most: show neither what was paid for nor a paywall.
+    /// It is not known yet, which takes two seconds at most: show neither what was paid for nor a paywall.
     case loading
     /// They may, and why.
     case given(Entitlement)

@@ -29,9 +29,9 @@ struct ClockGuardTests {
         var clock = ClockGuard()
         clock.restore(kept, uptime: 60_000)
         #expect(clock.now(wall: at(10), uptime: 60_000 + later) == at(110))
-        clock.witness(at(90), uptime: 60_000 + later)
+        clock.witness(signed: at(90), told: nil, uptime: 60_000 + later)
         #expect(clock.now(wall: at(10), uptime: 60_000 + later) == at(110))
-        clock.witness(at(200), uptime: 60_000 + later)
+        clock.witness(signed: at(200), told: nil, uptime: 60_000 + later)
         #expect(clock.now(wall: at(10), uptime: 60_000 + 2 * later) == at(210))
         // As soon as what the clock said is known to have been wrong, nothing follows from it any more.
         var wrong = ClockGuard()
@@ -107,20 +107,21 @@ struct ClockGuardTests {
         #expect(isWorthKeeping && clock.now(wall: at(3), uptime: 180_000) == at(3))
     }
 
-    @Test("a clock that was set forward is believed again when it agrees with what the store has just signed")
+    @Test("a clock that was set forward is believed again when it agrees with what the store has signed since")
     func freshSignature() {
         var kept = ClockGuard()
         _ = kept.remember(wall: at(1_000_000), uptime: 0)
         var clock = ClockGuard()
         clock.restore(kept, uptime: 0)
-        _ = clock.remember(wall: at(100), uptime: 0)
-        #expect(clock.now(wall: at(100), uptime: 0) == at(1_000_000))
+        _ = clock.remember(wall: at(10_000), uptime: 0)
+        #expect(clock.now(wall: at(10_000), uptime: 0) == at(1_000_000))
         // What was signed long ago proves nothing, nor does what is known.
-        clock.saw(signedDate: at(50), wall: at(100), uptime: 0)
-        clock.saw(signedDate: at(50), wall: at(51), uptime: 0)
-        #expect(clock.now(wall: at(100), uptime: 0) == at(1_000_000))
-        clock.saw(signedDate: at(99), wall: at(100), uptime: 0)
-        #expect(clock.now(wall: at(100), uptime: 0) == at(100))
+        clock.saw(signedDate: at(5_000), wall: at(10_000), uptime: 0)
+        clock.saw(signedDate: at(5_000), wall: at(5_001), uptime: 0)
+        #expect(clock.now(wall: at(10_000), uptime: 0) == at(1_000_000))
+        // What was signed the day before does.
+        clock.saw(signedDate: at(8_500), wall: at(10_000), uptime: 0)
+        #expect(clock.now(wall: at(10_000), uptime: 0) == at(10_000))
     }
 
     @Test("time that passes within a process is proven by uptime, and worth keeping only by the minute")

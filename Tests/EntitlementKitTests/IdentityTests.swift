@@ -162,6 +162,45 @@ struct IdentityTests {
     func invalid() async {
         #expect(!(await KitRig().store.identify(customerID: "")))
     }
+
+    @Test("naming the same customer at every launch costs nothing")
+    func namedAgain() async {
+        var rig = KitRig()
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "t")
+        await rig.store.settled()
+        rig = await rig.relaunched()
+        let before = rig.server.received.count
+        #expect(await rig.store.identify(customerID: "ann"))
+        await rig.store.settled()
+        #expect(rig.server.received.count == before + 1)
+        #expect(await rig.store.current.customerID == "ann")
+    }
+
+    @Test("who has just logged in is shown no paywall until the server has answered, for two seconds at most")
+    func noPaywallAtLogin() async {
+        let door = Door()
+        let rig = KitRig(server: {
+            $0.numbers["ann"] = 7
+            $0.grants = [.forever("premium", of: 7)]
+            $0.doorsByCustomer["ann"] = door
+        })
+        await rig.launch()
+        #expect(await rig.store.current.access(to: "premium") == .denied(nil))
+        await rig.store.identify(customerID: "ann", token: "t")
+        #expect(await rig.store.current.access(to: "premium") == .loading)
+        #expect(await rig.store.current.customerID == "ann")
+        await eventually("the end of patience") { rig.clock.alarms.contains(.seconds(2)) }
+        rig.clock.advance(.seconds(2))
+        await eventually("denied") { await rig.store.current.access(to: "premium") == .denied(nil) }
+        await door.open()
+        await rig.waitUntilGives()
+        // Whom the server has answered about before is not waited for.
+        await rig.store.signOut()
+        rig.server.edit { $0.mood = .unreachable }
+        await rig.store.identify(customerID: "ann")
+        #expect(await rig.gives())
+    }
 }
 
 @Suite("Kit: products and history", .timeLimit(.minutes(1)))

@@ -163,4 +163,22 @@ struct SyncQueueTests {
         #expect(batch.asks && batch.transactionIDs == ["1"])
         #expect(queue.pending == [key("1")])
     }
+
+    @Test(
+        "what a gateway fails is taken apart no further than it helps, and goes together again when the server answers")
+    func gateway() {
+        var queue = SyncQueue()
+        for number in 0..<100 { _ = queue.add(SyncQueue.Key(customerID: "c", transactionID: "\(1000 + number)")) }
+        var (uptime, sizes): (Int64, [Int]) = (0, [])
+        for delay in SyncQueue.delays {
+            while let batch = queue.takeBatch(uptime: uptime, isSendable: { _ in true }) {
+                sizes.append(batch.keys.count)
+                _ = queue.settle(failed: batch, mayBeContent: true, isServersWord: false, retryAfter: 0, uptime: uptime)
+            }
+            uptime += delay
+        }
+        #expect(sizes == [100] + Array(repeating: 25, count: 4) + Array(repeating: 10, count: 20))
+        queue.serverAnswered()
+        #expect(queue.takeBatch(uptime: uptime, isSendable: { _ in true })?.keys.count == 100)
+    }
 }

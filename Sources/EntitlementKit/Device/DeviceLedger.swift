@@ -61,6 +61,12 @@ struct DeviceLedger: Sendable {
             + issued.filter { $0.customerID == identified }.map(\.token)
     }
 
+    /// Whether a purchase bears an account token that is not known to be of who is logged in.
+    func bearsAnotherToken(_ transaction: DeviceTransaction) -> Bool {
+        guard identified != nil, let token = transaction.payload.appAccountToken else { return false }
+        return !accountTokens.contains { $0.uuidString.lowercased() == token.lowercased() }
+    }
+
     /// Takes what the server has issued to whoever is logged in; returns whether that is news.
     mutating func noteIssued(_ token: UUID) -> Bool {
         guard let identified, accountToken != token else { return false }
@@ -278,10 +284,11 @@ struct DeviceLedger: Sendable {
         return book.dropConfirmations(after: now)
     }
 
-    /// The latest instant that the store or the server has named, which therefore has passed.
-    var latestWitness: Timestamp? {
-        (book.transactions.values.compactMap(\.payload.signedDate) + memories.map(\.answer.at)).max()
-    }
+    /// When the store signed the newest of what is known.
+    var lastSigned: Timestamp? { book.transactions.values.compactMap(\.payload.signedDate).max() }
+
+    /// When the server last answered, by its own clock.
+    var lastAnswered: Timestamp? { memories.map(\.answer.at).max() }
 
     /// Takes what was kept on disk, beside what came before it could be read.
     mutating func restore(_ file: ServerFile) {
@@ -296,9 +303,11 @@ struct DeviceLedger: Sendable {
         serverCatalog = [serverCatalog, file.catalog].compactMap(\.self).max { $0.answered < $1.answered }
     }
 
-    /// Takes whom the app said the customer is.
-    mutating func restore(identity kept: WireValue) {
-        identified = kept["customerID"]?.text
+    /// Takes whom the app said the customer is, and what their purchases are signed with.
+    ///
+    /// - Parameter isNamed: whether the app has said since who it is.
+    mutating func restore(identity kept: WireValue, isNamed: Bool = false) {
+        if !isNamed { identified = kept["customerID"]?.text }
         let rows = kept["accountTokens"]?.entries.compactMap { $0.decoded(IssuedAccountToken.self) } ?? []
         issued = Array((issued.filter { !rows.contains($0) } + rows).suffix(Self.issuedLimit))
     }

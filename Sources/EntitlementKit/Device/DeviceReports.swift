@@ -33,7 +33,8 @@ extension DeviceLedger {
                 let kept = book.transactions[fact.transactionID]
                 return PurchaseRecord(
                     fact, source: state.web == nil ? .appStore : .webCheckout, quantity: kept?.quantity ?? 1,
-                    isSynced: kept.map(hasAnswered) ?? true)
+                    isSynced: kept.map(hasAnswered) ?? true,
+                    appAccountToken: kept?.payload.appAccountToken)
             }
         }
         return records.sorted { ($1.purchaseDate, $1.transactionID) < ($0.purchaseDate, $0.transactionID) }
@@ -44,11 +45,14 @@ extension PurchaseRecord {
     /// What the device's store signed.
     init(_ transaction: DeviceTransaction, isSynced: Bool) {
         var ids = IdentityList()
-        self.init(transaction.fact(&ids), quantity: transaction.quantity, isSynced: isSynced)
+        self.init(
+            transaction.fact(&ids), quantity: transaction.quantity, isSynced: isSynced,
+            appAccountToken: transaction.payload.appAccountToken)
     }
 
     fileprivate init(
-        _ fact: TransactionFact, source: Entitlement.Source = .appStore, quantity: Int, isSynced: Bool
+        _ fact: TransactionFact, source: Entitlement.Source = .appStore, quantity: Int, isSynced: Bool,
+        appAccountToken: String?
     ) {
         self.init(
             transactionID: fact.transactionID, originalTransactionID: fact.originalTransactionID,
@@ -57,7 +61,7 @@ extension PurchaseRecord {
             isRenewal: fact.reason == .known(.renewal), isUpgraded: fact.isUpgraded,
             ownership: fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
             offer: fact.offer.map { PurchaseOffer($0) }, quantity: quantity, isSynced: isSynced,
-            source: source)
+            source: source, appAccountToken: appAccountToken.flatMap { UUID(uuidString: $0) })
     }
 }
 

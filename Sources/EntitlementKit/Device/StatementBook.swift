@@ -27,6 +27,8 @@ struct StatementBook: Sendable {
     /// When the store last listed an original transaction among the current entitlements although what it paid for had
     /// run out: by the store's own word it is in grace, or about to be renewed.
     private(set) var current: [String: Timestamp] = [:]
+    /// Of those, what the store's last list lacked.
+    private var missed: Set<String> = []
     /// The Apple accounts that the store showed purchases of when it was last read to its end, and since, by their app
     /// transaction ids; `nil`: not known.
     private(set) var accounts: Set<String>?
@@ -162,22 +164,26 @@ struct StatementBook: Sendable {
 
     /// The store listed what is owned now; returns whether that is worth keeping on disk.
     ///
-    /// A list without entries says nothing: stores have been seen to answer so before they are ready.
+    /// A list without entries says nothing: stores have been seen to answer so before they are ready. They have been seen to
+    /// leave out one entry, too, so what a single list lacks is owned still.
     ///
     /// - Parameter now: by the device's calendar clock where that is behind, since the store goes by it, too: set back, it
     ///   lists what has run out.
     mutating func listed(_ transactions: [DeviceTransaction], at now: Timestamp) -> Bool {
         guard !transactions.isEmpty else { return false }
         let before = Set(current.keys)
-        current = current.filter { original, _ in
-            transactions.contains { $0.payload.originalTransactionID == original }
-        }
+        let missing = before.subtracting(transactions.map(\.payload.originalTransactionID))
+        current = current.filter { original, _ in !(missing.contains(original) && missed.contains(original)) }
+        missed = missing.intersection(current.keys)
         for transaction in transactions where transaction.payload.revocation == nil {
             guard let expiry = transaction.payload.expiresDate, expiry <= now else { continue }
             current[transaction.payload.originalTransactionID] = now
         }
         return Set(current.keys) != before
     }
+
+    /// Whether the store's next list decides over something that the last one lacked.
+    var awaitsAnotherList: Bool { !missed.isEmpty }
 
     /// The store was read to its end, and shows purchases of these accounts alone; returns whether that is news.
     mutating func showsOnly(_ accounts: Set<String>) -> Bool {

@@ -57,6 +57,9 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     /// Where it was bought.
     public let source: Entitlement.Source
 
+    /// The account token it was bought with; `nil` where it bears none, and where only the server knows of it.
+    public let appAccountToken: UUID?
+
     /// Whether it was a free trial.
     public var isTrial: Bool { offer?.isTrial ?? false }
 
@@ -65,7 +68,7 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
         transactionID: String, originalTransactionID: String, productID: String, kind: String?, purchaseDate: Date,
         expiresDate: Date?, revocationDate: Date?, isRenewal: Bool, isUpgraded: Bool,
         ownership: Entitlement.Ownership, offer: PurchaseOffer?, quantity: Int = 1, isSynced: Bool,
-        source: Entitlement.Source = .appStore
+        source: Entitlement.Source = .appStore, appAccountToken: UUID? = nil
     ) {
         self.transactionID = transactionID
         self.originalTransactionID = originalTransactionID
@@ -81,5 +84,6 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
         self.quantity = quantity
         self.isSynced = isSynced
         self.source = source
+        self.appAccountToken = appAccountToken
     }
 }

@@ -48,12 +48,14 @@ public struct CustomerTokenRequest: Sendable, Hashable {
 }
 
 /// The present customer's token, and how it is come by.
-struct TokenState {
+struct TokenState: Identifiable {
     /// How long the app is not asked again after it had no token that the server takes, in milliseconds; the last one from then on.
     static let delays: [Int64] = [30_000, 300_000, 3_600_000]
     /// How many new tokens in a row may be refused before it is waited.
     static let rejectionLimit = 2
 
+    /// Another one at each login.
+    let id = UUID()
     private(set) var current: CustomerToken?
     /// The app is being asked.
     var fetch: Task<CustomerToken?, Never>?
@@ -65,11 +67,16 @@ struct TokenState {
     init(_ token: CustomerToken? = nil) { current = token }
 
     /// The app had one, or not.
-    mutating func fetched(_ token: CustomerToken?, uptime: Int64) {
+    ///
+    /// - Parameter isGood: whether the present one may be used further where it had none.
+    mutating func fetched(_ token: CustomerToken?, keepingCurrent isGood: Bool, uptime: Int64) {
         fetch = nil
-        current = token
+        if token != nil || !isGood { current = token }
         if token == nil { wait(uptime: uptime) }
     }
+
+    /// Whether neither app nor server said no since the last token that was taken.
+    var isUntroubled: Bool { rejections == 0 && failures == 0 }
 
     /// The server took it.
     mutating func accepted(_ value: String) { if value == current?.value { (rejections, failures) = (0, 0) } }

@@ -1,8 +1,8 @@
 /// What is to be sent to the server, and when.
 ///
 /// An item names a transaction, whose newest statement is sent with whatever renewal information goes with it. It waits
-/// for nobody: each has attempts of its own, and those that failed together are sent in ever smaller batches, until the
-/// one at fault is alone. After the last attempt it rests, and is never dropped.
+/// for nobody: each has attempts of its own, and those that the server refused together are sent in ever smaller batches,
+/// until the one at fault is alone. After the last attempt it rests, and is never dropped.
 struct SyncQueue: Sendable {
     /// How often an item is tried before it rests.
     static let attemptLimit = 5
@@ -10,6 +10,9 @@ struct SyncQueue: Sendable {
     static let flightLimit = 4
     /// The most transactions in one request; far below what the server takes, so that a body stays small.
     static let batchLimit = 100
+    /// The smallest batch that is made of one that failed where not the server itself said why: a gateway, or a network that is
+    /// too slow for a large body, and what of it is at fault is not known.
+    static let blindLimit = 10
     /// How long it waits after each failed attempt but the last, in milliseconds.
     static let delays: [Int64] = [1_000, 5_000, 30_000, 300_000]
 
@@ -125,6 +128,7 @@ struct SyncQueue: Sendable {
             items[key]?.attempts = 0
             items[key]?.due = 0
             items[key]?.isResting = false
+            items[key]?.company = Self.batchLimit
         }
     }
 
@@ -184,7 +188,7 @@ struct SyncQueue: Sendable {
     /// No usable answer came.
     ///
     /// - Parameters:
-    ///   - mayBeContent: whether something in the batch may be the cause, so that it is taken apart.
+    ///   - mayBeContent: whether something in the batch may be the cause, or its size, so that it is taken apart.
     ///   - isServersWord: whether the server itself said so; a gateway before one that is away knows nothing of content.
     ///   - retryAfter: what the server asked for, in milliseconds.
     mutating func settle(
@@ -192,7 +196,8 @@ struct SyncQueue: Sendable {
     ) -> [Failure] {
         flights -= 1
         quietUntil = max(quietUntil, uptime + retryAfter)
-        let company = mayBeContent ? max(1, batch.keys.count / 4) : Self.batchLimit
+        let smallest = isServersWord ? 1 : Self.blindLimit
+        let company = mayBeContent ? max(smallest, batch.keys.count / 4) : Self.batchLimit
         return keys(of: batch).map {
             fail(
                 $0, company: company, uptime: uptime, notBefore: retryAfter,

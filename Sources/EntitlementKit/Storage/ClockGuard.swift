@@ -8,7 +8,7 @@ import EntitlementCore
 /// the latest of the calendar clock, what is proven to have passed, and what the calendar clock was once seen to say;
 /// from the last two time goes on by uptime. What the calendar clock once said may have been a mistake. It is forgotten
 /// when the server speaks; when the calendar clock, set forward while the process runs, is where it would be without
-/// that; and when it agrees with what the store has just signed.
+/// that; and when it agrees with what the store has signed since.
 struct ClockGuard: Encodable, Hashable, Sendable {
     /// The newest instant at which the store signed something.
     private(set) var signed = Timestamp.earliest
@@ -37,8 +37,9 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     static let tolerance: Int64 = 60_000
     /// How far two servers' clocks may differ, in milliseconds; beyond it a clock was put right.
     static let disagreement: Int64 = 120_000
-    /// How old something may be that the store has just signed, in milliseconds.
-    static let freshness: Int64 = 600_000
+    /// How old something new of the store may be for the calendar clock to be held against it, in milliseconds: what was signed
+    /// in the night is seen when the app is next opened, and somebody who sets a clock back gains no more than that.
+    static let freshness: Int64 = 3 * 86_400_000
 
     init() {}
 
@@ -102,9 +103,11 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         }
     }
 
-    /// Something was signed at an instant, so that instant has passed, whatever became of the file that told so.
-    mutating func witness(_ instant: Timestamp, uptime: Int64) {
-        signed = max(signed, instant)
+    /// The newest that the store signed and the last that the server answered, as they were kept: those instants have passed,
+    /// whatever became of the file that told so. The server's clock may have been wrong then, so its next word replaces it.
+    mutating func witness(signed instant: Timestamp?, told: Timestamp?, uptime: Int64) {
+        signed = max(signed, instant ?? .earliest)
+        if anchor == nil { self.told = max(self.told, told ?? .earliest) }
         raiseFloor(uptime)
     }
 

@@ -27,12 +27,23 @@ struct DiskState {
     /// Up to which change, of whichever file, each is on disk.
     var durable: [File: Int] = [:]
     private(set) var changes = 0
+    /// The change with which the app last said who the customer is.
+    private var naming = 0
     var writing: Task<Bool, Never>?
 
     mutating func note(_ file: File) {
         changes += 1
         changed[file] = changes
     }
+
+    /// The app has said who the customer is.
+    mutating func noteCustomer() {
+        note(.identity)
+        naming = changes
+    }
+
+    /// Whether the app has said so in this process, and it is not on disk yet: until then it counts more than what is there.
+    var namesCustomer: Bool { naming > (durable[.identity] ?? 0) }
 
     var outdated: [File] { File.allCases.filter(isOutdated) }
 

@@ -46,7 +46,7 @@ public struct EntitlementReader: Sendable {
             guard statements != nil || ledger.memory != nil else { return .loading }
             var clockGuard = ClockGuard()
             if let kept = try await read(.clock) { clockGuard.restore(ClockGuard(kept), uptime: 0) }
-            if let witness = ledger.latestWitness { clockGuard.witness(witness, uptime: 0) }
+            clockGuard.witness(signed: ledger.lastSigned, told: ledger.lastAnswered, uptime: 0)
             return read(&ledger, at: clockGuard.now(wall: Timestamp(clock.now()), uptime: 0))
         } catch {
             return .loading

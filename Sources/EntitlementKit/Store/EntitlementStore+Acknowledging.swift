@@ -8,6 +8,8 @@ extension EntitlementStore {
     /// refunded (``PurchaseRecord/revocationDate``), and when the store has taken that refund back: what comes last of a
     /// transaction says whether it is to be granted. Your app may die between granting and acknowledging: grant by
     /// ``PurchaseRecord/transactionID``, so that what comes twice counts once.
+    ///
+    /// What was bought with the account token of somebody else than who is logged in comes when they are.
     public nonisolated var unacknowledgedPurchases: AsyncStream<PurchaseRecord> {
         // What does not fit in comes with the next stream.
         let (stream, continuation) = AsyncStream.makeStream(
@@ -65,10 +67,13 @@ extension EntitlementStore {
     }
 
     private var unacknowledged: [PurchaseRecord] {
-        gate.unacknowledged.sorted().compactMap { id in
-            ledger.book.transactions[id].map {
-                PurchaseRecord($0, isSynced: ledger.hasAnswered($0))
-            }
+        let waiting = gate.unacknowledged.sorted().compactMap { ledger.book.transactions[$0] }
+        var own: Set<String> = []
+        if waiting.contains(where: ledger.bearsAnotherToken) {
+            own = Set(ledger.history(at: now, bound: bound).map(\.transactionID))
+        }
+        return waiting.filter { !ledger.bearsAnotherToken($0) || own.contains($0.payload.transactionID) }.map {
+            PurchaseRecord($0, isSynced: ledger.hasAnswered($0))
         }
     }
 

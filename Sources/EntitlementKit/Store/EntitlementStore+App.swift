@@ -61,16 +61,20 @@ extension EntitlementStore {
 
     /// Tries again what rests, and asks for the truth, whenever the app comes to the front.
     private nonisolated func watchForeground() {
-        // By name, so that no framework for views is linked. The last one tells that files can be read from now on.
+        // By name, so that no framework for views is linked.
         for name in [
             "UIApplicationWillEnterForegroundNotification", "NSApplicationDidBecomeActiveNotification",
-            "WKApplicationWillEnterForegroundNotification", "UIApplicationProtectedDataDidBecomeAvailable",
-        ] {
-            // Never taken back: a store lives as long as the app.
-            _ = NotificationCenter.default.addObserver(forName: Notification.Name(name), object: nil, queue: nil) {
-                [weak self] _ in
-                Task { await self?.applicationWillEnterForeground() }
-            }
+            "WKApplicationWillEnterForegroundNotification",
+        ] { observe(name) { await $0.applicationWillEnterForeground() } }
+        // It comes at every unlock, also to an app that plays music: only what could not be read is read.
+        observe("UIApplicationProtectedDataDidBecomeAvailable") { await $0.deviceWasUnlocked() }
+    }
+
+    /// Never taken back: a store lives as long as the app.
+    private nonisolated func observe(_ name: String, _ body: @escaping @Sendable (EntitlementStore) async -> Void) {
+        _ = NotificationCenter.default.addObserver(forName: Notification.Name(name), object: nil, queue: nil) {
+            [weak self] _ in
+            Task { if let self { await body(self) } }
         }
     }
 }

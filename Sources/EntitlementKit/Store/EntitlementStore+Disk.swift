@@ -41,7 +41,7 @@ extension EntitlementStore {
 
     /// Holds what the disk says against what store and server have signed: it may have been written by anybody.
     func doubtDisk() {
-        if let witness = ledger.latestWitness { clockGuard.witness(witness, uptime: uptime) }
+        clockGuard.witness(signed: ledger.lastSigned, told: ledger.lastAnswered, uptime: uptime)
         guard !disk.unread.contains(.clock), ledger.forgetConfirmations(after: now) else { return }
         disk.note(.statements)
         disk.mustReplaceRows = true
@@ -129,7 +129,7 @@ extension EntitlementStore {
             }
         case .identity:
             // Whom the app names in this process is newer than what it said before.
-            if !disk.isOutdated(.identity) { ledger.restore(identity: kept) }
+            ledger.restore(identity: kept, isNamed: disk.namesCustomer)
         case .clock:
             clockGuard.restore(ClockGuard(kept), uptime: uptime)
         case .checkouts:
@@ -181,9 +181,14 @@ extension EntitlementStore {
                 return
             }
             // Somebody else was faster: what they have written is joined, and both are.
+            let customerBefore = ledger.customerID
             let content = try await storage.read(file.rawValue)
             try restore(await understand(file, content.data))
             disk.versions[file] = content.version
+            if ledger.customerID != customerBefore {
+                askAnew()
+                publish()
+            }
         }
         throw CocoaError(.fileLocking)
     }
@@ -198,8 +203,8 @@ extension EntitlementStore {
         var isWritten = false
         defer { if mustReplace, !isWritten { disk.mustReplaceRows = true } }
         if missing == nil, disk.hasUnknownRows {
-            await storage.setAside(DiskState.File.statements.rawValue)
-            (disk.versions[.statements], disk.hasUnknownRows) = (.nothing, false)
+            try await copyStatementsAside()
+            disk.hasUnknownRows = false
         }
         let data = try (missing ?? rows).reduce(into: Data()) { $0.append(try $1.line) }
         guard
@@ -211,6 +216,15 @@ extension EntitlementStore {
         disk.rows.note(missing ?? rows, replacing: missing == nil)
         isWritten = true
         return true
+    }
+
+    /// Keeps what the file of statements holds under another name, too, before it is replaced.
+    private func copyStatementsAside() async throws {
+        let name = DiskState.File.statements.rawValue + ".unreadable"
+        guard let data = try await storage.read(DiskState.File.statements.rawValue).data else { return }
+        guard try await storage.save(.replace(data), as: name, over: storage.version(of: name)) != nil else {
+            throw CocoaError(.fileLocking)
+        }
     }
 
     private func writeWhole(_ file: DiskState.File) async throws -> Bool {

@@ -80,6 +80,8 @@ extension EntitlementStore {
         guard server != nil, ledger.environment == nil || ledger.storeEnvironment != nil else {
             return .offline(asOf: nil, reason: .syncOff)
         }
+        // Who has just logged in may hold what only the server knows of: it is asked, and no door is closed until then.
+        if ledger.memory == nil, connection == .notYetAsked, uptime < expectsAnswerUntil { return .loading }
         let asOf = ledger.memory?.confirmedAt.date
         switch connection {
         case .live(let position): return .live(position: position)

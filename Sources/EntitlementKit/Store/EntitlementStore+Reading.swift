@@ -38,19 +38,26 @@ extension EntitlementStore {
             let reading = await part.read(store, number: number)
             calls.end(part)
             guard !isStopped else { return }
-            if part == .current { noteListed(isEmpty: reading.transactions.isEmpty) }
             await receive(reading)
+            if part == .current { noteListed(isEmpty: reading.transactions.isEmpty) }
         }
     }
 
     /// After how long a store is looked at again that has listed nothing as owned since the process began, in milliseconds.
     private static let secondLooks: [Int64] = [3_000, 12_000, 45_000]
 
-    /// A store that lists nothing may not be ready yet, and does not tell when it is: so it is looked at a few times more.
+    /// How long after a list that lacks something it is looked at again, in milliseconds.
+    private static let lookAfterLack: Int64 = 12_000
+
+    /// A store that lists nothing may not be ready yet, and does not tell when it is: so it is looked at a few times more, and
+    /// once where it leaves something out.
     private func noteListed(isEmpty: Bool) {
         guard isEmpty else {
             calls.emptyLooks = Self.secondLooks.count
-            return schedule(&lookTimer, due: nil) { _ in }
+            return schedule(&lookTimer, due: ledger.book.awaitsAnotherList ? uptime + Self.lookAfterLack : nil) { store in
+                store.lookTimer = nil
+                await store.readStore()
+            }
         }
         guard lookTimer == nil, calls.emptyLooks < Self.secondLooks.count else { return }
         schedule(&lookTimer, due: uptime + Self.secondLooks[calls.emptyLooks]) { store in

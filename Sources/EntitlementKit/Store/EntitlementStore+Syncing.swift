@@ -119,7 +119,7 @@ extension EntitlementStore {
     private struct SendFailure: Error {
         var reason: Entitlements.OfflineReason
         var detail: String
-        /// What was posted may be the cause.
+        /// What was posted may be the cause, or how much it was.
         var mayBeContent = false
         /// The server itself said so, rather than somebody on the way to it.
         var isServersWord = false
@@ -150,10 +150,13 @@ extension EntitlementStore {
         case .success(let answered): response = answered
         case .failure(let error):
             log(.error, .sync, "no answer of the server: \(error: error)")
-            return .failure(SendFailure(reason: .unreachable, detail: "\(error)"))
+            // The network may be too slow for the body.
+            let isLate = (error as? URLError)?.code == .timedOut
+            return .failure(SendFailure(reason: .unreachable, detail: "\(error)", mayBeContent: isLate))
         case nil:
             log(.error, .sync, "no answer of the server in time")
-            return .failure(SendFailure(reason: .unreachable, detail: "no answer came in time"))
+            return .failure(
+                SendFailure(reason: .unreachable, detail: "no answer came in time", mayBeContent: true))
         }
         let body = Array(response.body)
         guard response.status == 200 else {
@@ -164,7 +167,8 @@ extension EntitlementStore {
                 SendFailure(
                     reason: .refused, detail: problem?.detail ?? "HTTP status \(response.status)",
                     mayBeContent: !isUnauthorized && response.status != 429 && response.status != 503,
-                    isServersWord: problem != nil,
+                    // Whoever says that a body is too large has seen it.
+                    isServersWord: problem != nil || response.status == 413,
                     refusedToken: isUnauthorized ? token : nil,
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
@@ -241,14 +245,20 @@ extension EntitlementStore {
         if let token = failure.refusedToken, tokenWasRefused(token, detail: failure.detail) {
             return queue.settle(again: batch)
         }
+        // Devices that were sent away together are not to come back together.
+        let spread = Int64.random(in: 0...failure.retryAfter / 10)
         let failures = queue.settle(
-            failed: batch, mayBeContent: failure.mayBeContent,
-            isServersWord: failure.isServersWord, retryAfter: failure.retryAfter, uptime: uptime)
+            failed: batch, mayBeContent: failure.mayBeContent, isServersWord: failure.isServersWord,
+            retryAfter: failure.retryAfter + spread, uptime: uptime)
         // One statement that a server cannot take does not mean that it is away.
-        if batch.asks || !failure.mayBeContent { note(.failed(failure.reason), of: posting) }
+        if batch.asks || !failure.mayBeContent || !failure.isServersWord {
+            note(.failed(failure.reason), of: posting)
+        }
         publish()
         for failed in failures { report(failed, detail: failure.detail) }
-        if batch.asks, batch.customerID == ledger.customerID || !isAsking { resumeAskers() }
+        let hasFailed = batch.asks && (batch.customerID == ledger.customerID || !isAsking)
+        // Who waits for a place is not kept until the server's patience is over.
+        if hasFailed || queue.isQuiet(at: uptime) { resumeAskers() }
     }
 
     /// How a request went says how the server can be reached, unless a later one has told already.

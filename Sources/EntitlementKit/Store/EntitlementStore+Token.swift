@@ -8,14 +8,19 @@ extension EntitlementStore {
     private static let tokenMargin: Int64 = 30_000
 
     /// The token of a customer; `nil` for anybody but who is logged in, and where there is none.
-    func token(of customerID: String) async -> String? {
+    ///
+    /// - Parameter isForAccount: the account token that comes with it is wanted, so one without it does not do.
+    func token(of customerID: String, isForAccount: Bool = false) async -> String? {
         guard customerID == ledger.identified else { return nil }
-        if let token = tokens.current, !isOver(token) { return token.value }
+        if let token = tokens.current, !isOver(token), !isForAccount || token.appAccountToken != nil {
+            return token.value
+        }
         guard let provider = configuration.tokenProvider, uptime >= tokens.notBefore else {
             // What was good until a moment ago is still the best there is: the server decides.
             return configuration.tokenProvider == nil ? tokens.current?.value : nil
         }
-        let fetch = tokens.fetch ?? Task { await fetchToken(of: customerID, provider) }
+        let login = tokens.id
+        let fetch = tokens.fetch ?? Task { await fetchToken(of: customerID, at: login, provider) }
         tokens.fetch = fetch
         let fetched = await fetch.value
         return customerID == ledger.identified ? fetched?.value : nil
@@ -27,7 +32,7 @@ extension EntitlementStore {
     }
 
     private func fetchToken(
-        of customerID: String, _ provider: @escaping EntitlementConfiguration.TokenProvider
+        of customerID: String, at login: TokenState.ID, _ provider: @escaping EntitlementConfiguration.TokenProvider
     ) async -> CustomerToken? {
         let request = CustomerTokenRequest(
             customerID: customerID, environment: ledger.storeEnvironment?.rawValue)
@@ -39,9 +44,9 @@ extension EntitlementStore {
                 return nil
             }
         }
-        // Somebody else may have logged in meanwhile.
-        guard customerID == ledger.identified, !isStopped else { return nil }
-        tokens.fetched(fetched ?? nil, uptime: uptime)
+        // Somebody else may have logged in meanwhile, or the same customer with a token that the app had.
+        guard customerID == ledger.identified, login == tokens.id, !isStopped else { return tokens.current }
+        tokens.fetched(fetched ?? nil, keepingCurrent: tokens.current.map { !isOver($0) } ?? false, uptime: uptime)
         noteAccountToken(tokens.current?.appAccountToken)
         if tokens.current == nil { askForTokenLater() }
         return tokens.current
@@ -64,7 +69,7 @@ extension EntitlementStore {
         guard let customerID = ledger.identified else { return nil }
         // The first purchase after a login may come before anything was posted.
         if ledger.accountToken == nil {
-            _ = await bounded(Self.accountTokenPatience) { await self.token(of: customerID) }
+            _ = await bounded(Self.accountTokenPatience) { await self.token(of: customerID, isForAccount: true) }
         }
         return ledger.accountToken
     }

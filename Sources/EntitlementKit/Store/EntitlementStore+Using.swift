@@ -84,6 +84,12 @@ extension EntitlementStore {
         ask()
     }
 
+    /// Files can be read from now on.
+    func deviceWasUnlocked() async {
+        await ready()
+        await loadAgain()
+    }
+
     // MARK: Identity
 
     /// Says who the customer is, after they logged in.
@@ -103,6 +109,9 @@ extension EntitlementStore {
     public func identify(customerID: String, token: String? = nil, appAccountToken: UUID? = nil) async -> Bool {
         guard let id = CustomerID(customerID)?.value else { return false }
         await ready()
+        // An app says it at every launch, and is asked for nothing by that.
+        let isKnown = isIdentityKnown && id == ledger.identified && tokens.isUntroubled
+        if isKnown, token == nil, appAccountToken.map(ledger.accountTokens.contains) ?? true { return true }
         tokens = TokenState(token.map { CustomerToken($0, appAccountToken: appAccountToken) })
         await setCustomer(id, appAccountToken)
         return true
@@ -115,11 +124,24 @@ extension EntitlementStore {
         await setCustomer(nil, nil)
     }
 
+    /// The longest that it is left open what somebody holds who has just logged in, and whom the server has never answered about.
+    private static let loginPatience = Duration.seconds(2)
+
+    private func expectAnswer() {
+        let due = uptime + Self.loginPatience.milliseconds
+        expectsAnswerUntil = due
+        schedule(&loginTimer, due: due) { store in
+            store.loginTimer = nil
+            store.publish()
+        }
+    }
+
     private func setCustomer(_ id: String?, _ accountToken: UUID?) async {
         let before = ledger.customerID
         ledger.identified = id
+        if ledger.customerID != before { expectAnswer() }
         if let accountToken { _ = ledger.noteIssued(accountToken) }
-        disk.note(.identity)
+        disk.noteCustomer()
         if ledger.customerID != before { connection = .notYetAsked }
         gate.askAgain()
         adoptCheckouts()

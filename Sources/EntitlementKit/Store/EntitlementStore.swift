@@ -67,6 +67,9 @@ public actor EntitlementStore {
     var foregroundTimer: Timer?
     var lookTimer: Timer?
     var checkoutTimer: Timer?
+    var loginTimer: Timer?
+    /// Until when the server's first answer about who has just logged in is waited for, in milliseconds of uptime.
+    var expectsAnswerUntil: Int64 = 0
     /// The products that are being bought.
     var purchases: [String: PurchaseUnderWay] = [:]
     var purchaseCount = 0
@@ -181,7 +184,7 @@ public actor EntitlementStore {
         statusObserver?.cancel()
         let timers = [
             retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer, tokenTimer, foregroundTimer,
-            lookTimer, checkoutTimer,
+            lookTimer, checkoutTimer, loginTimer,
         ]
         for timer in timers { timer?.task.cancel() }
         for task in work.values { task.cancel() }

@@ -1,3 +1,4 @@
+import EntitlementAPI
 import Foundation
 import Testing
 
@@ -115,5 +116,41 @@ struct ClockTests {
         #expect(await rig.gives())
         rig.server.edit { $0.mood = .answers }
         #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+    }
+
+    @Test("a server whose clock was ahead for a while locks nobody out once it is right again, also after a launch")
+    func serverAhead() async {
+        var rig = KitRig { $0.current = [Statements.transaction("1", until: 60)] }
+        rig.server.edit { script in
+            script.translate = { answer in
+                guard case .object(var members) = answer else { return answer }
+                members["at"] = .string("2027-02-05T00:00:00.000Z")
+                return .object(members)
+            }
+        }
+        await rig.launch()
+        await rig.waitUntilGives(false)
+        rig.server.edit { $0.translate = nil }
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.waitUntilGives()
+        #expect(await rig.store.current.at < Statements.date(10))
+        rig.server.edit { $0.mood = .unreachable }
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.waitUntilGives()
+    }
+
+    @Test(
+        "a clock that was right again before a launch heals with what was signed in the night before",
+        arguments: [0.4, 2])
+    func healsWithTheNight(_ age: Double) async {
+        var rig = await relaunchedAfterSettingForward(sync: false, day: 29)
+        await rig.store.settled()
+        let renewal = Statements.transaction("3", original: "1", from: 30, until: 60, signed: 29.5, renewal: true)
+        rig = await rig.relaunched(
+            device: ScriptedStore { $0.current = [renewal] }, clock: ManualClock(day: 29.5 + age))
+        await rig.launch()
+        await rig.waitUntilGives()
     }
 }

@@ -186,4 +186,34 @@ struct ConsumableTests {
         let unknown = try DeviceTransaction(Self.coins("2"))
         #expect(await !rig.store.acknowledge(PurchaseRecord(unknown, isSynced: false)))
     }
+
+    @Test("what one customer bought is told to nobody who logs in after them, and to them when they are back")
+    func anotherCustomer() async throws {
+        let (ann, bob) = (UUID(), UUID())
+        let rig = rig()
+        await rig.launch()
+        await rig.store.identify(customerID: ann.uuidString, token: "a")
+        await rig.store.signOut()
+        await rig.store.identify(customerID: bob.uuidString, token: "b")
+        let wallet = Wallet()
+        await wallet.listen(to: rig.store, acknowledging: true)
+        let approved = Statements.transaction("1", product: "coins", until: nil, token: ann, type: "Consumable")
+        rig.device.push(approved)
+        rig.device.push(Statements.transaction("2", product: "coins", until: nil, token: bob, type: "Consumable"))
+        await eventually("bob's") { await wallet.granted == ["2"] }
+        await rig.store.settled()
+        #expect(await wallet.granted == ["2"])
+        await rig.store.identify(customerID: ann.uuidString, token: "a")
+        await eventually("ann's") { await wallet.granted == ["2", "1"] }
+    }
+
+    @Test("a purchase says which account token it was bought with")
+    func saysAccountToken() async throws {
+        let token = UUID()
+        let rig = rig(false)
+        await rig.launch()
+        var told = rig.store.unacknowledgedPurchases.makeAsyncIterator()
+        rig.device.push(Statements.transaction("1", product: "coins", until: nil, token: token, type: "Consumable"))
+        #expect(await told.next()?.appAccountToken == token)
+    }
 }

@@ -90,4 +90,23 @@ struct PurchaseOutcomeTests {
         _ = await first.value
         #expect(rig.device.state.purchases.count == 2)
     }
+
+    @Test("a purchase that was delivered before the store threw is one that succeeded", arguments: [true, false])
+    func deliveredBefore(_ isFinished: Bool) async {
+        let door = Door()
+        let rig = KitRig {
+            $0.purchase = .failure(PurchaseError(.network))
+            $0.doors[.purchase] = door
+        } configuration: {
+            if !isFinished { $0.acknowledgedKinds = [.autoRenewable] }
+        }
+        await rig.launch()
+        let sheet = Task { [store = rig.store] in await store.purchase("monthly") }
+        await eventually("the sheet is shown") { await door.visitors == 1 }
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        if isFinished { await eventually("finished") { rig.device.state.finished == ["1"] } }
+        await door.open()
+        #expect(await sheet.value.purchase?.transactionID == "1")
+    }
 }

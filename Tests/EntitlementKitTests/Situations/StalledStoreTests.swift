@@ -150,4 +150,40 @@ struct StalledStoreTests {
         #expect(state.kind == .offline(asOf: nil, reason: .unreachable))
         await door.open()
     }
+
+    @Test("a store that never tells its products keeps neither a list nor a failed purchase waiting for ever")
+    func productsHang() async {
+        struct Odd: Error {}
+        let door = Door()
+        let rig = KitRig {
+            $0.purchase = .failure(Odd())
+            $0.doors[.products] = door
+        }
+        await rig.launch()
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("monthly") }
+        #expect(outcome == .failed(PurchaseError(.unknown, of: "monthly")))
+        let products = await whileTimePasses(on: rig.clock) { await rig.store.products() }
+        #expect(products.map(\.storeKitAvailable) == [false, false])
+        await door.open()
+    }
+
+    @Test("whoever waits for an answer is not kept until the end of a patience that the server asks for meanwhile")
+    func quietMeanwhile() async {
+        let door = Door()
+        let rig = KitRig()
+        await rig.launch()
+        rig.server.edit { script in
+            script.door = door
+            script.mood = .status(429, retryAfter: 3600)
+        }
+        // Four requests are under way, so the question waits for its place.
+        for number in 1...SyncQueue.flightLimit {
+            rig.device.push(Statements.transaction("\(number)", product: "lifetime", until: nil))
+            await eventually("request \(number)") { await door.visitors == number }
+        }
+        let refresh = Task { [store = rig.store] in await store.refresh() }
+        await eventually("it is asked for") { await !rig.store.askWaiters.isEmpty }
+        await door.open()
+        _ = await refresh.value
+    }
 }

@@ -160,7 +160,7 @@ struct TokenTests {
         } configuration: {
             $0.tokenProvider = { request in
                 asked.withLock { $0.append(request) }
-                return CustomerToken("t", appAccountToken: issued)
+                return CustomerToken("t", appAccountToken: request.customerID == "c-1" ? issued : nil)
             }
         }
         await rig.launch()
@@ -273,5 +273,39 @@ struct TokenTests {
         }
         #expect(await rig.gives("gift"))
         await eventually("still live") { await rig.store.current.isLive }
+    }
+
+    @Test("a token without an account token does not keep the app from being asked for one before a purchase")
+    func asksForAccountToken() async throws {
+        let issued = UUID()
+        let rig = KitRig {
+            $0.purchase = .success(.success(Statements.transaction("1", token: issued)))
+        } configuration: {
+            $0.tokenProvider = { _ in CustomerToken("p", appAccountToken: issued) }
+        }
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "t")
+        await rig.store.settled()
+        _ = await rig.store.purchase("monthly")
+        #expect(rig.device.state.purchases.map(\.appAccountToken) == [issued])
+    }
+
+    @Test("an app that had no token for an older question takes away none that it gave meanwhile")
+    func olderQuestion() async {
+        let door = Door()
+        let rig = KitRig(configuration: {
+            $0.tokenProvider = { _ in
+                await door.pass()
+                throw URLError(.timedOut)
+            }
+        })
+        await rig.launch()
+        await rig.store.identify(customerID: "ann")
+        await eventually("the app is asked") { await door.visitors == 1 }
+        await rig.store.identify(customerID: "ann", token: "fresh")
+        await door.open()
+        await rig.store.settled()
+        await eventually("sent") { rig.server.received.last?.token == "fresh" }
+        #expect(await rig.store.tokens.current?.value == "fresh")
     }
 }

@@ -97,6 +97,7 @@ extension EntitlementStore {
             }
             if let error = await obstacle(to: productID, isOnWeb: false) { return .failed(error) }
         }
+        let known = Set(ledger.book.transactions.keys)
         do {
             // The store signs it into the transaction, so that it is the customer's on every device at once.
             let accountToken = await appAccountToken()
@@ -104,9 +105,9 @@ extension EntitlementStore {
             if accountToken == nil, ledger.identified != nil { logMissingAccountToken(productID) }
             let stated = StorePurchaseOptions(
                 appAccountToken: accountToken, quantity: options.quantity, offer: offer)
-            return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
+            return await taken(.success(try await store.purchase(productID, options: stated)), of: productID, known)
         } catch {
-            return await taken(.failure(error), of: productID)
+            return await taken(.failure(error), of: productID, known)
         }
     }
 
@@ -146,7 +147,7 @@ extension EntitlementStore {
         _ result: Result<StorePurchaseResult, any Error>, of productID: String
     ) async -> PurchaseOutcome {
         await ready()
-        return logged(await taken(result, of: productID), of: productID)
+        return logged(await taken(result, of: productID, Set(ledger.book.transactions.keys)), of: productID)
     }
 
     /// Takes what the store says of a subscription, wherever the app came by it.
@@ -155,8 +156,9 @@ extension EntitlementStore {
         await receive(StoreReading(origin: .status, subscriptions: [status]))
     }
 
+    /// - Parameter known: the transactions that are none of this purchase.
     private func taken(
-        _ result: Result<StorePurchaseResult, any Error>, of productID: String
+        _ result: Result<StorePurchaseResult, any Error>, of productID: String, _ known: Set<String>
     ) async -> PurchaseOutcome {
         switch result {
         case .success(.success(let statement)): return await bought(statement, productID)
@@ -170,10 +172,10 @@ extension EntitlementStore {
             let error = PurchaseError(thrown, of: productID)
             guard [.network, .unknown].contains(error.reason) else { return .failed(error) }
             // Whatever the store called it: a product that it does not show is not on sale here.
-            if error.reason == .unknown, let shown = try? await store.products([productID]), shown.isEmpty {
+            if error.reason == .unknown, await isSold(productID) == false {
                 return .failed(PurchaseError(.productNotFound, of: productID, underlying: error.underlying))
             }
-            return await madeAllTheSame(productID, error)
+            return await madeAllTheSame(productID, error, known)
         }
     }
 
@@ -188,17 +190,37 @@ extension EntitlementStore {
     /// The longest that the store is looked at after it threw in the middle of a purchase.
     private static let afterthought = Duration.seconds(3)
 
+    /// Whether the store shows a product; `nil` where it does not say.
+    private func isSold(_ productID: String) async -> Bool? {
+        let adapter = store
+        return await bounded(Self.afterthought) { try? await adapter.products([productID]) }?.map { !$0.isEmpty }
+    }
+
     /// A store that loses its connection in the middle of a purchase throws, and may have made it.
-    private func madeAllTheSame(_ productID: String, _ error: PurchaseError) async -> PurchaseOutcome {
-        let known = Set(ledger.book.transactions.keys)
+    private func madeAllTheSame(
+        _ productID: String, _ error: PurchaseError, _ known: Set<String>
+    ) async -> PurchaseOutcome {
         let adapter = store
         let unfinished = await bounded(Self.afterthought) { await adapter.unfinishedTransactions() } ?? []
-        let bought = unfinished.first { statement in
-            guard let payload = try? DeviceTransaction(statement).payload else { return false }
+        func isBought(_ transaction: DeviceTransaction) -> Bool {
+            let payload = transaction.payload
             return payload.productID == productID && payload.revocation == nil && !known.contains(payload.transactionID)
         }
-        guard let bought else { return .failed(error) }
-        return await self.bought(bought, productID)
+        let shown = unfinished.first { (try? DeviceTransaction($0)).map(isBought) ?? false }
+        if let shown { return await bought(shown, productID) }
+        // It may have been delivered before the store threw, and be finished with already.
+        let delivered = ledger.book.transactions.values.filter(isBought).max {
+            $0.payload.purchaseDate < $1.payload.purchaseDate
+        }
+        return delivered.map { success($0) } ?? .failed(error)
+    }
+
+    private func success(_ transaction: DeviceTransaction) -> PurchaseOutcome {
+        .success(
+            Purchase(
+                transactionID: transaction.payload.transactionID,
+                originalTransactionID: transaction.payload.originalTransactionID,
+                productID: transaction.payload.productID, entitlements: entitlements))
     }
 
     private func bought(_ statement: SignedStatement, _ productID: String) async -> PurchaseOutcome {
@@ -211,11 +233,7 @@ extension EntitlementStore {
             let detail = "the store signed something that is no transaction of this app"
             return .failed(PurchaseError(.verificationFailed, of: productID, detail: detail))
         }
-        return .success(
-            Purchase(
-                transactionID: transaction.payload.transactionID,
-                originalTransactionID: transaction.payload.originalTransactionID,
-                productID: transaction.payload.productID, entitlements: entitlements))
+        return success(transaction)
     }
 
     private func logged(_ outcome: PurchaseOutcome, of productID: String) -> PurchaseOutcome {

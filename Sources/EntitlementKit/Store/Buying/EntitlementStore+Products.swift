@@ -8,10 +8,11 @@ extension EntitlementStore {
     public func products() async -> [EntitlementProduct] {
         await ready()
         let ids = configuration.productIDs
-        async let onSale = store.products(ids)
+        let adapter = store
+        async let onSale = bounded(Self.storePatience) { try? await adapter.products(ids) }
         async let mayBuy = store.canMakePayments()
         async let onWeb = webOffers()
-        let sold = Dictionary(((try? await onSale) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        let sold = Dictionary(((await onSale ?? nil) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         let (canBuy, web) = (await mayBuy, await onWeb)
         return ids.map { id in
             let (price, refusal): (WebPrice?, WebUnavailability?) =

@@ -50,4 +50,30 @@ struct LockedDeviceTests {
         await rig.store.settled()
         #expect(rig.device.state.finished.isEmpty)
     }
+
+    @Test(
+        "who logs in again while the disk cannot be read keeps what their purchases are signed with",
+        arguments: [true, false])
+    func accountTokens(_ logsInAgain: Bool) async throws {
+        let token = UUID()
+        var rig = KitRig()
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        await rig.store.identify(customerID: "ann", appAccountToken: token)
+        rig.device.push(Statements.transaction("1", token: token, app: "B"))
+        await rig.waitUntilGives()
+        await rig.store.settled()
+        await rig.storage.setLocked(true)
+        rig = await rig.relaunched(
+            device: ScriptedStore { $0.current = [Statements.transaction("1", token: token, app: "B")] })
+        await rig.launch()
+        if logsInAgain { await rig.store.identify(customerID: "ann") } else { await rig.store.signOut() }
+        await rig.storage.setLocked(false)
+        await rig.store.deviceWasUnlocked()
+        await rig.store.settled()
+        #expect(await rig.store.ledger.identified == (logsInAgain ? "ann" : nil))
+        await rig.store.identify(customerID: "ann")
+        #expect(await rig.store.ledger.accountToken == token)
+        await rig.waitUntilGives()
+    }
 }

@@ -190,7 +190,7 @@ struct SharedDiskTests {
     }
 
     @Test("lines of another version are not thrown away when the file is written anew")
-    func unknownLines() async {
+    func unknownLines() async throws {
         var rig = KitRig(server: { $0.mood = .unreachable })
         await rig.launch()
         await rig.store.settled()
@@ -202,7 +202,8 @@ struct SharedDiskTests {
         rig.device.push(Statements.transaction("1"))
         await rig.waitUntilGives()
         await rig.store.settled()
-        #expect(await rig.storage.aside == ["statements.jsonl"])
+        let aside = try #require(await rig.storage.files["statements.jsonl.unreadable"])
+        #expect(String(decoding: aside, as: UTF8.self).contains("of the future"))
         rig = await rig.relaunched(device: ScriptedStore { $0.appTransaction = nil })
         await rig.launch()
         #expect(await rig.gives())
@@ -222,5 +223,52 @@ struct SharedDiskTests {
         await store.start()
         await eventually("finished") { device.state.finished == ["1"] }
         await store.stop()
+    }
+
+    @Test("who logged in here is not replaced by whom another process still takes for the customer")
+    func newestLogin() async {
+        let app = KitRig(server: { $0.mood = .unreachable })
+        await app.launch()
+        await app.store.identify(customerID: "ann")
+        let helper = app.another()
+        await helper.launch()
+        #expect(await helper.store.current.customerID == "ann")
+        await app.store.identify(customerID: "bob")
+        await app.store.settled()
+        // The helper learns what ann's purchases are signed with.
+        await helper.store.noteAccountToken(UUID())
+        await helper.store.settled()
+        #expect(await helper.store.ledger.customerID == "bob")
+        app.clock.advance(.seconds(60))
+        await app.store.applicationWillEnterForeground()
+        #expect(await app.store.current.customerID == "bob")
+        await helper.store.stop()
+    }
+
+    @Test("a file that has to be written anew is there until it is, also where the disk is full")
+    func fullWhileReplacing() async throws {
+        var rig = KitRig(sync: false) { $0.all = [Statements.transaction("1", product: "lifetime", until: nil)] }
+        await rig.launch()
+        await rig.store.settled()
+        let kept = try #require(await rig.storage.files["statements.jsonl"])
+        await rig.storage.put(kept + Data("{\"cut\": \n".utf8), as: "statements.jsonl")
+        rig = await rig.relaunched(device: ScriptedStore())
+        await rig.launch()
+        #expect(await rig.gives("forever"))
+        await rig.store.settled()
+        await rig.storage.setFull(true)
+        await rig.store.markStatementsForReplacement()
+        #expect(await !rig.store.persist())
+        rig = await rig.relaunched(device: ScriptedStore())
+        await rig.launch()
+        #expect(await rig.gives("forever"))
+    }
+}
+
+extension EntitlementStore {
+    /// Something in the file of statements has become wrong.
+    fileprivate func markStatementsForReplacement() {
+        disk.note(.statements)
+        disk.mustReplaceRows = true
     }
 }
