@@ -103,8 +103,10 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         }
     }
 
-    /// The newest that the store signed and the last that the server answered, as they were kept: those instants have passed,
-    /// whatever became of the file that told so. The server's clock may have been wrong then, so its next word replaces it.
+    /// The newest that the store signed and the last that the server answered, as they were kept.
+    ///
+    /// Those instants have passed, whatever became of the file that told so. The server's clock may have been wrong then, so
+    /// its next word replaces it.
     mutating func witness(signed instant: Timestamp?, told: Timestamp?, uptime: Int64) {
         signed = max(signed, instant ?? .earliest)
         if anchor == nil { self.told = max(self.told, told ?? .earliest) }

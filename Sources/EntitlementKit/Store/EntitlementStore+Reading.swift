@@ -54,7 +54,8 @@ extension EntitlementStore {
     private func noteListed(isEmpty: Bool) {
         guard isEmpty else {
             calls.emptyLooks = Self.secondLooks.count
-            return schedule(&lookTimer, due: ledger.book.awaitsAnotherList ? uptime + Self.lookAfterLack : nil) { store in
+            return schedule(&lookTimer, due: ledger.book.awaitsAnotherList ? uptime + Self.lookAfterLack : nil) {
+                store in
                 store.lookTimer = nil
                 await store.readStore()
             }

@@ -12,7 +12,8 @@ extension EntitlementStore {
         async let onSale = bounded(Self.storePatience) { try? await adapter.products(ids) }
         async let mayBuy = store.canMakePayments()
         async let onWeb = webOffers()
-        let sold = Dictionary(((await onSale ?? nil) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        let sold = Dictionary(
+            ((await onSale ?? nil) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         let (canBuy, web) = (await mayBuy, await onWeb)
         return ids.map { id in
             let (price, refusal): (WebPrice?, WebUnavailability?) =
