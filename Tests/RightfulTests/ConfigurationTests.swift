@@ -47,6 +47,26 @@ struct ConfigurationTests {
         #expect(byFlag.sources[.listen] == .flag("--listen"))
     }
 
+    @Test(
+        "a name that stands twice in one object of the file is refused by name",
+        arguments: [
+            ("webhooks", #"{"webhooks": {"enabled": true}, "listen": "127.0.0.1:1", "webhooks": {"enabled": false}}"#),
+            ("bundle_id", #"{"apps": [{"bundle_id": "com.example.a", "bundle_id": "com.example.b"}]}"#),
+        ])
+    func repeatedName(_ name: String, _ file: String) throws {
+        let error = #expect(throws: ConfigurationError.self) { try Self.read(file) }
+        let text = error?.description ?? ""
+        #expect(text.hasPrefix("configuration: \(name) (") && text.hasSuffix("is there twice"), "\(text)")
+    }
+
+    @Test(
+        "the directory of a path is found for the shortest ones, too",
+        arguments: [
+            ("f", "."), ("", "."), (".", "."), ("./", "."), ("a/", "."), ("/", "/"), ("/f", "/"), ("//f/", "/"),
+            ("a/b", "a"), ("/a//b/", "/a"), ("a/b/c", "a/b"),
+        ])
+    func parentDirectory(_ path: String, _ directory: String) { #expect(path.parentDirectory == directory) }
+
     @Test("an empty variable counts as unset, an empty flag does not")
     func emptiness() throws {
         #expect(try Self.read(environment: ["RIGHTFUL_LISTEN": ""]).listen.port == 8080)

@@ -25,7 +25,7 @@ package final class CheckpointDirectory: Sendable {
         guard let owner, geteuid() == 0, stat(path, &status) != 0, errno == ENOENT else {
             return CheckpointDirectory(path)
         }
-        let parent = (path as NSString).deletingLastPathComponent
+        let parent = path.parentDirectory
         try? FileManager.default.createDirectory(atPath: parent, withIntermediateDirectories: true)
         // Where somebody else could put another directory in its place, root gives none away.
         let isRoots =

@@ -1,4 +1,6 @@
+import AppStorePayloads
 import Foundation
+import Service
 
 /// A JSON value, so that what is wrong with it can be said in the file's own words.
 enum ConfigurationValue: Decodable, Sendable {
@@ -48,6 +50,9 @@ struct ConfigurationNode {
             value = try JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
         } catch {
             throw ConfigurationError(file: file, "is not valid JSON")
+        }
+        if let name = JSONValue.repeatedName(in: content) {
+            throw ConfigurationError(name, .file(file), "is there twice")
         }
         path = ""
         self.file = file
@@ -112,8 +117,8 @@ struct ConfigurationNode {
     func filePath() throws(ConfigurationError) -> String {
         let text = try string()
         if text.hasPrefix("/") { return text }
-        let directory = (file as NSString).deletingLastPathComponent
-        return directory.isEmpty ? text : (directory as NSString).appendingPathComponent(text)
+        let directory = file.parentDirectory
+        return directory == "." ? text : (directory as NSString).appendingPathComponent(text)
     }
 }
 

@@ -2,6 +2,7 @@ import EmbeddedPostgres
 import Foundation
 import Glibc
 import OpenSSLCrypto
+import Service
 
 /// A file that only its owner may read.
 enum SecretFile {
@@ -10,7 +11,7 @@ enum SecretFile {
     /// It is there as a whole or not at all: it is written under another name and then linked to its own, which fails
     /// for all but the first of those who try at once. In a directory of somebody else's, root leaves it to that owner.
     static func make(_ path: String, holding text: String) throws {
-        let directory = directory(of: path)
+        let directory = path.parentDirectory
         let draft = draft(of: path)
         defer { unlink(draft) }
         try write(Array(text.utf8), to: draft, for: owner(.directoryOwner, of: path))
@@ -22,7 +23,7 @@ enum SecretFile {
     ///
     /// - Parameter heir: to whom root leaves it.
     static func replace(_ path: String, holding bytes: [UInt8], heir: Heir = .directoryOwner) throws {
-        let directory = directory(of: path)
+        let directory = path.parentDirectory
         let draft = draft(of: path)
         defer { unlink(draft) }
         try write(bytes, to: draft, for: owner(heir, of: path))
@@ -34,11 +35,6 @@ enum SecretFile {
     static func isOpenToOthers(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & (S_IRWXG | S_IRWXO) != 0
-    }
-
-    private static func directory(of path: String) -> String {
-        let directory = (path as NSString).deletingLastPathComponent
-        return directory.isEmpty ? "." : directory
     }
 
     private static func draft(of path: String) -> String {
@@ -71,7 +67,7 @@ enum SecretFile {
         case .server:
             if lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG { return (status.st_uid, status.st_gid) }
         }
-        guard stat(directory(of: path), &status) == 0 else { return nil }
+        guard stat(path.parentDirectory, &status) == 0 else { return nil }
         if case .server = heir, status.st_uid == 0, let account = try? ServiceAccount.own() {
             return (account.user, account.group)
         }

@@ -5,6 +5,7 @@ import Glibc
 import Ledger
 import OpenSSLCrypto
 import PostgresClient
+import Service
 
 /// The keys of customer tokens in a file, for whoever keeps secrets out of the database.
 ///
@@ -23,8 +24,7 @@ struct TokenKeyFile: TokenKeyStore {
 
     func add(_ key: TokenKey) async throws {
         try await onThread {
-            let directory = (path as NSString).deletingLastPathComponent
-            let lock = open(directory.isEmpty ? "." : directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            let lock = open(path.parentDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             guard lock >= 0 else { throw failure("cannot be made: \(String(cString: strerror(errno)))") }
             defer { close(lock) }
             var attempts = 1
