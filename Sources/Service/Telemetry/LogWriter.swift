@@ -72,11 +72,16 @@ package final class LogWriter: Sendable {
             ).line)
     }
 
-    /// Returns when everything given so far is written; for an orderly end.
+    /// How long an end waits for a log whose reader stands still, in seconds.
+    private static let flushPatience = 5.0
+
+    /// Returns when everything given so far is written, for an orderly end; where nobody reads it, after five seconds.
     package func flush() async {
-        await withCheckedContinuation { continuation in
-            queue.async { continuation.resume() }
+        let written = AsyncStream<Never> { end in
+            queue.async { end.finish() }
+            DispatchQueue.global().asyncAfter(deadline: .now() + Self.flushPatience) { end.finish() }
         }
+        for await _ in written {}
     }
 
     /// With nobody left to read the log there is nobody to tell either.
