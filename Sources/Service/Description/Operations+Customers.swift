@@ -39,7 +39,7 @@ extension APIOperation {
         answer: .document(
             CustomerTokenDocument.self,
             """
-            {"object":"customer_token","token":"rightful_ct_eyJhbGciOi…","customer_id":"c-1","environment":"production",
+            {"object":"customer_token","token":"rc_AgAAAAGMs…","customer_id":"c-1","environment":"production",
              "expires_at":"2026-11-20T20:00:00.000Z","app_account_token":"0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"}
             """), headers: [], codes: [.unprocessable, .idempotencyConflict, .notFound])
 
