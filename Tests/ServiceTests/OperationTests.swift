@@ -49,6 +49,25 @@ struct OperationTests {
         }
     }
 
+    @Test("an orderly end waits for a log that is read, and five seconds for one that is not")
+    func unreadLog() async throws {
+        let pipe = Pipe()
+        let log = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
+        let end = Timestamp.earliest
+        log.write(lines: Array("read\n".utf8), count: 1, time: end)
+        await log.flush()
+        #expect(pipe.fileHandleForReading.availableData == Data("read\n".utf8))
+        // More than fits into a pipe.
+        log.write(lines: Array(repeating: UInt8(ascii: "x"), count: 1 << 20), count: 1, time: end)
+        let begin = ContinuousClock.now
+        await log.flush()
+        #expect((.seconds(5)..<(.seconds(20))).contains(begin.duration(to: .now)))
+        // Whoever writes is let go, for the pipe must not close under them.
+        var left = 1 << 20
+        while left > 0 { left -= pipe.fileHandleForReading.availableData.count }
+        await log.flush()
+    }
+
     @Test("the labels of one family are bounded")
     func cardinality() {
         let metrics = Metrics(version: "1", foldVersion: 1)
