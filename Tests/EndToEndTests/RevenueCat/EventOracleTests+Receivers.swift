@@ -148,7 +148,7 @@ struct EventStage {
             guard let message = queues[person]?.first, let body = message.body else { break }
             queues[person]?.removeFirst()
             if queues[person]?.isEmpty ?? true { queues[person] = nil }
-            for index in receivers.indices { try receivers[index].take(body, message.type, about: person, at: instant) }
+            for index in receivers.indices { try receivers[index].take(body, message.type, about: person) }
             try note(message, body, person)
         }
         try expectNobodyLockedOut(at: instant)

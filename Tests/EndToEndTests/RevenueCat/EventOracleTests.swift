@@ -29,17 +29,10 @@ struct EventOracleTests {
 
     // MARK: - The receiver
 
-    static let opening: Set<MessageType> = [
-        .initialPurchase, .renewal, .nonRenewingPurchase, .subscriptionExtended, .refundReversed,
-    ]
-
     /// Goes through a customer's events and time, as the ledger does.
     private func follow(_ person: IdentityRef, _ log: EventWorld, _ context: String) throws -> [MessageType: Int] {
         var found: [MessageType: Int] = [:]
-        /// What the receiver believes to be open, with its entitlements.
-        var open: [String: Set<String>] = [:]
-        /// What product was last told of each.
-        var products: [String: String] = [:]
+        var receiver = EventReceiver(.events, .move)
         var ids: Set<String> = []
         var story: [String] = []
         var random = SplitMix64(seed: log.seed ^ UInt64(bitPattern: person.number))
@@ -59,14 +52,13 @@ struct EventOracleTests {
             let place = "\(context) \(person) known at \(count), at \(next)"
             try #require(
                 try EventTeller().changes(from: now, to: now).isEmpty, "\(place): something came of nothing")
-            for key in changes.gone.keys { open[key] = nil }
             let subscriber = now.map { Subscriber($0.facts, in: log.environment, hearings: Hearings([], own: [])) }
             let document = subscriber?.document(of: "somebody", at: next)
-            var news = changes.news
-            for (_, come) in changes.come.sorted(by: { $0.key < $1.key }) {
-                news += come.news
-            }
-            var changed: Set<String> = []
+            let gone = changes.gone.sorted { $0.key < $1.key }.flatMap(\.value.news)
+            let come = changes.come.sorted { $0.key < $1.key }.flatMap(\.value.news)
+            for one in changes.news + gone + come { try receiver.take(one.body, one.type, about: person) }
+            // Of what is gone the document has nothing.
+            let news = changes.news + come
             for one in news {
                 found[one.type, default: 0] += 1
                 let event = try WireJSON.decode(WireValue.self, from: one.body)
@@ -76,20 +68,6 @@ struct EventOracleTests {
                     ids.insert("\(count) \(next) \(one.type) \(subject)").inserted, "\(place): \(subject) twice")
                 let key = subject.split(separator: " ").dropFirst().dropLast().joined(separator: " ")
                 story.append("\(next) \(one.type) \(key) \(members.text("product_id"))")
-                if one.type == .productChange { changed.insert(key) }
-                if one.type == .renewal {
-                    // What changed its product may go on by itself, or another item of the same subscription with it.
-                    changed.remove(key)
-                    let source = key.split(separator: "/")[0]
-                    for other in open.keys where other != key && other.split(separator: "/")[0] == source {
-                        if changed.contains(other) || products[other] == members.text("product_id") {
-                            open[other] = nil
-                        }
-                    }
-                }
-                products[key] = members.text("product_id")
-                if Self.opening.contains(one.type) { open[key] = members.entitlementIDs }
-                if one.type == .expiration { open[key] = nil }
                 if let document, let state = facts.originals[members.text("original_transaction_id")],
                     state.chains(facts.catalog).count == 1
                 {
@@ -99,8 +77,8 @@ struct EventOracleTests {
             if let now {
                 let answers = now.facts.answers(at: next)
                 let held = Set(answers.filter(\.givesAccess).map(\.entitlementID))
-                let believed = open.values.reduce(into: Set<String>()) { $0.formUnion($1) }
-                try #require(believed == held, "\(place): \(open) \(story.suffix(12).joined(separator: "\n"))")
+                let believed = receiver.held(by: person, at: next)
+                try #require(believed == held, "\(place): \(receiver) \(story.suffix(12).joined(separator: "\n"))")
                 // Access is never shown to last longer than it does.
                 for answer in answers where answer.givesAccess {
                     guard let until = answer.until, let entry = document?.subscriber.entitlements[answer.entitlementID]

@@ -4,7 +4,8 @@ import RevenueCatAPI
 
 /// A receiver as teams write them for RevenueCat: it keeps what it was told in a table, and asks nobody.
 ///
-/// Its rows are of a customer and a purchase, and say what the purchase gives and until when.
+/// Its rows are of a customer, an original transaction and a product, and say what that gives and until when. It knows no more
+/// than what is sent, and follows what `docs/revenuecat.md` tells receivers to mind.
 struct EventReceiver: CustomStringConvertible {
     /// When a row gives access.
     enum Rule: CaseIterable {
@@ -26,12 +27,18 @@ struct EventReceiver: CustomStringConvertible {
         case drop
     }
 
+    private struct Key: Hashable {
+        let original: String
+        let product: String
+    }
+
     private struct Row: CustomStringConvertible {
-        var entitlements: Set<String>
-        var product: String
-        var isOpen: Bool
+        var entitlements: Set<String> = []
+        var isOpen = false
         var lastEnd: Timestamp
-        var latestEnd: Timestamp
+        var latestEnd = Timestamp.earliest
+        /// What PRODUCT_CHANGE said last.
+        var nextProduct: String?
 
         func gives(at instant: Timestamp, by rule: Rule) -> Bool {
             switch rule {
@@ -42,12 +49,18 @@ struct EventReceiver: CustomStringConvertible {
             }
         }
 
-        var description: String { "\(product) \(isOpen ? "open" : "closed") until \(lastEnd), \(latestEnd)" }
+        var description: String {
+            "\(isOpen ? "open" : "closed") until \(lastEnd), \(latestEnd), then \(nextProduct ?? "the same")"
+        }
     }
+
+    static let opening: Set<MessageType> = [
+        .initialPurchase, .renewal, .nonRenewingPurchase, .subscriptionExtended, .refundReversed,
+    ]
 
     let rule: Rule
     let transfers: Transfers
-    private var rows: [IdentityRef: [String: Row]] = [:]
+    private var rows: [IdentityRef: [Key: Row]] = [:]
 
     init(_ rule: Rule, _ transfers: Transfers) { (self.rule, self.transfers) = (rule, transfers) }
 
@@ -58,9 +71,7 @@ struct EventReceiver: CustomStringConvertible {
     }
 
     /// Takes an event that was sent about a customer.
-    mutating func take(
-        _ body: [UInt8], _ type: MessageType, about customer: IdentityRef, at instant: Timestamp
-    ) throws {
+    mutating func take(_ body: [UInt8], _ type: MessageType, about customer: IdentityRef) throws {
         guard case .object(let event) = try WireJSON.decode(WireValue.self, from: body) else { return }
         if type == .transfer {
             guard let giver = event.people("transferred_from").first, let taker = event.people("transferred_to").first
@@ -69,28 +80,23 @@ struct EventReceiver: CustomStringConvertible {
             if transfers == .move { rows[taker, default: [:]].merge(moved) { own, _ in own } }
             return
         }
-        let key = try EventMessage.subject(of: body).split(separator: " ").dropFirst().dropLast()
-            .joined(separator: " ")
-        let product = event.text("product_id")
-        if type == .renewal { goOn(key, as: product, of: customer) }
+        let key = Key(original: event.text("original_transaction_id"), product: event.text("product_id"))
+        if type == .renewal { replace(by: key, of: customer) }
         let end = event.instant("grace_period_expiration_at_ms") ?? event.instant("expiration_at_ms") ?? .endless
-        var row =
-            rows[customer]?[key]
-            ?? Row(entitlements: [], product: product, isOpen: false, lastEnd: end, latestEnd: .earliest)
-        if EventOracleTests.opening.contains(type) { (row.isOpen, row.entitlements) = (true, event.entitlementIDs) }
+        var row = rows[customer]?[key] ?? Row(lastEnd: end)
+        if Self.opening.contains(type) { (row.isOpen, row.entitlements) = (true, event.entitlementIDs) }
         if rule == .column { row.entitlements = event.entitlementIDs }
-        // A change of product that is announced ends nothing yet.
-        if type == .expiration || type == .productChange && end <= instant { row.isOpen = false }
-        (row.product, row.lastEnd, row.latestEnd) = (product, end, max(row.latestEnd, end))
+        if type == .productChange { row.nextProduct = event.text("new_product_id") }
+        if type == .expiration { row.isOpen = false }
+        (row.lastEnd, row.latestEnd) = (end, max(row.latestEnd, end))
         rows[customer, default: [:]][key] = row
     }
 
-    /// Another item of the same subscription goes on with the same product.
-    private mutating func goOn(_ key: String, as product: String, of customer: IdentityRef) {
-        let source = key.split(separator: "/")[0]
-        for (other, row) in rows[customer] ?? [:] where other != key && other.split(separator: "/")[0] == source {
-            guard row.product == product else { continue }
-            rows[customer]?[other]?.isOpen = false
+    /// What was to become this product has become it: there is no EXPIRATION of it.
+    private mutating func replace(by new: Key, of customer: IdentityRef) {
+        for (key, row) in rows[customer] ?? [:]
+        where key.original == new.original && key != new && row.nextProduct == new.product {
+            rows[customer]?[key]?.isOpen = false
         }
     }
 
