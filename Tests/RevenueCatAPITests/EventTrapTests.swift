@@ -50,8 +50,8 @@ struct EventTrapTests {
         // Until the store said so nobody knew of the grace; then what lets in comes again.
         #expect(
             try late.story(by: 60) == [
-                "INITIAL_PURCHASE @0", "EXPIRATION UNKNOWN @30", "BILLING_ISSUE @30.5",
-                "CANCELLATION BILLING_ERROR @30.5", "SUBSCRIPTION_EXTENDED @30.5", "EXPIRATION BILLING_ERROR @46",
+                "INITIAL_PURCHASE @0", "EXPIRATION UNKNOWN @30", "SUBSCRIPTION_EXTENDED @30.5",
+                "BILLING_ISSUE @30.5", "CANCELLATION BILLING_ERROR @30.5", "EXPIRATION BILLING_ERROR @46",
             ])
         for log in [early, late] { expectAgreement(try log.told(by: 60)) }
         let issue = try #require(try late.told(by: 60).first { $0.type == .billingIssue })

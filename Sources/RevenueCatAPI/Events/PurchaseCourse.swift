@@ -21,7 +21,8 @@ struct PurchaseEvent: Hashable, Sendable {
 ///
 /// A receiver that lets in by one event and keeps out by EXPIRATION is always right: whenever a purchase comes to give access,
 /// or gives it again, there is one that says so, and EXPIRATION just when it stops. One that goes by `expiration_at_ms` is, too:
-/// whenever access comes to last longer than was told, there is an event that says until when.
+/// whenever access comes to last longer than was told, there is an event that says until when. And one that keeps whether it
+/// renews: what lets in says that it does, and what else is so follows.
 struct PurchaseCourse {
     /// What is heard of later than this and changes no access is not told, in milliseconds: it is history.
     ///
@@ -40,38 +41,56 @@ struct PurchaseCourse {
         var hasFailed: Bool
         var isUnsubscribed: Bool
         var nextProductID: String?
+
+        init(_ before: PurchaseStanding) {
+            (isOpen, end) = (before.isOpen, before.view.end)
+            (hasFailed, isUnsubscribed) = (before.failedAt != nil, before.isUnsubscribed)
+            nextProductID = before.nextProductID
+        }
+
+        /// What an event that lets in says by itself: that it renews as what it is.
+        init(letIn after: PurchaseStanding, nextProductID: String? = nil) {
+            (isOpen, end) = (true, after.view.end)
+            (hasFailed, isUnsubscribed) = (false, false)
+            self.nextProductID = nextProductID
+        }
     }
 
     /// - Parameter before: `nil` where it was not the customer's.
     init(from before: PurchaseStanding?, to after: PurchaseStanding, at instant: Timestamp) {
         (self.after, self.instant) = (after, instant)
-        var base: Base
+        let base: Base
         if let before, !before.knownIDs.isDisjoint(with: after.transactionIDs) {
             compare(before)
-            base = Base(
-                isOpen: before.isOpen, end: before.view.end, hasFailed: before.failedAt != nil,
-                isUnsubscribed: before.isUnsubscribed, nextProductID: before.nextProductID)
-            // What cannot be charged does not renew, whatever somebody wishes.
-            let isFailing = base.hasFailed && after.failedAt != nil
-            if before.isUnsubscribed, !after.isUnsubscribed, after.isOpen, !isFailing { tell(.uncancellation) }
+            base = !before.isOpen && after.isOpen ? reopen() : goOn(from: before)
         } else {
             begin(after: before)
             // Of what is not told at all nothing else is, either.
             guard after.isOpen else { return }
-            let keepsProduct = before?.view.productID == after.view.productID
-            base = Base(
-                isOpen: true, end: after.view.end, hasFailed: false, isUnsubscribed: false,
-                nextProductID: keepsProduct ? before?.nextProductID : nil)
+            let known = before.flatMap { $0.isOpen && $0.view.productID == after.view.productID ? $0 : nil }
+            base = Base(letIn: after, nextProductID: known?.nextProductID)
         }
         bill(base)
         announce(base)
         if base.isOpen, !after.isOpen { tell(.expiration, .expiration(after.endReason)) }
-        let saying = base.isOpen ? Self.prolonging : Self.reopening
-        if after.isOpen, !base.isOpen || after.view.end > base.end,
-            !events.contains(where: { saying.contains($0.type) })
-        {
+        if after.isOpen, after.view.end > base.end, !events.contains(where: { Self.prolonging.contains($0.type) }) {
             tell(.subscriptionExtended)
         }
+    }
+
+    /// It gives access again.
+    ///
+    /// What was said meanwhile of renewing was told to nobody, so all of it is told anew.
+    private mutating func reopen() -> Base {
+        if !events.contains(where: { Self.reopening.contains($0.type) }) { tell(.subscriptionExtended) }
+        return Base(letIn: after)
+    }
+
+    private mutating func goOn(from before: PurchaseStanding) -> Base {
+        // What cannot be charged does not renew, whatever somebody wishes.
+        let isFailing = before.failedAt != nil && after.failedAt != nil
+        if before.isUnsubscribed, !after.isUnsubscribed, after.isOpen, !isFailing { tell(.uncancellation) }
+        return Base(before)
     }
 
     /// What says that a period gives access again.
