@@ -170,6 +170,28 @@ struct ReopeningTests {
         expectAgreement(told)
     }
 
+    @Test("what comes along with a transfer says whether it renews, and as what")
+    func transferred() throws {
+        var log = TestLog()
+        log.notified(purchase("1000", from: 0, to: 30), renewal(signed: 0, renews: true, as: "pro"))
+        log.notified(lifetime("L", at: 1))
+        log.notified(nil, renewal(signed: 3, renews: false, as: "basic"))
+        log.transferred(to: bob, at: 5)
+        log.transferred(to: bob, at: 5, original: "L")
+        func moment(_ count: Int) -> CustomerMoment {
+            let history = CustomerHistory(
+                of: bob, environment: log.environment, position: Int64(count), events: log.events)
+            return CustomerMoment(history.facts(), in: log.environment, names: [bob], at: day(5))
+        }
+        func told(_ count: Int) throws -> [MessageType] {
+            try EventTeller().changes(from: moment(count - 1), to: moment(count)).come.values.flatMap(\.transferred)
+                .map(\.type)
+        }
+        let count = log.events.count
+        #expect(try told(count - 1) == [.subscriptionExtended, .cancellation, .productChange])
+        #expect(try told(count) == [.subscriptionExtended])
+    }
+
     @Test("a one-time purchase that comes back says nothing of renewing")
     func oneTime() throws {
         var log = TestLog()

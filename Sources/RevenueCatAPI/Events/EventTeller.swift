@@ -46,12 +46,10 @@ package struct EventTeller: PurchaseTeller {
                     purchase: [Self.store: standing.view.store.rawValue, Self.app: standing.view.appID ?? ""],
                     news: told)
             } else if old[key] == nil {
-                // It was bought before, by whomever: it goes on.
-                let goingOn = new[key].flatMap { standing in
-                    standing.isOpen ? PurchaseEvent(type: .subscriptionExtended, view: standing.view) : nil
-                }
+                // It was bought before, by whomever: it goes on, with what is so of its renewing.
+                let goingOn = new[key]?.isOpen == true ? events.map(\.ofTransferred) : []
                 changes.come[key.text] = PurchaseChanges.Come(
-                    news: told, transferred: try news([goingOn].compactMap(\.self), key))
+                    news: told, transferred: try news(goingOn, key))
             } else {
                 changes.news += told
             }
@@ -137,6 +135,13 @@ extension CustomerMoment {
 
 extension MessageType {
     fileprivate var begins: Bool { self == .initialPurchase || self == .renewal }
+}
+
+extension PurchaseEvent {
+    /// The same of what came along with a transfer, where nothing was bought.
+    fileprivate var ofTransferred: PurchaseEvent {
+        type.begins || type == .nonRenewingPurchase ? PurchaseEvent(type: .subscriptionExtended, view: view) : self
+    }
 }
 
 extension PurchaseStanding {
