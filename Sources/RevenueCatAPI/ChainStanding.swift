@@ -153,7 +153,7 @@ extension ChainStanding {
         let words =
             latest.period.web == nil
             ? intentions(about: latest).compactMap { stated in stated.fact.autoRenews.map { (stated.told, $0) } }
-            : statements(about: latest).map { ($0.told, $0.value.isMeantToGoOn(with: latest.period.web)) }
+            : statements(about: latest).map { ($0.told, $0.value.isMeantToGoOn(with: latest.period, by: $0.statedAt)) }
         return words.reversed().prefix { _, goesOn in !goesOn }.map { told, _ in told }
     }
 
@@ -205,14 +205,34 @@ extension RenewalFact {
 }
 
 extension WebSubscription {
-    /// Whether nobody wished to end it with the period, the item of that included: what is due and not collected any more is a
+    /// Whether nobody wished to end it with a period, the item of that included: what is due and not collected any more is a
     /// billing issue, and an end that is set for after more periods is the end of a commitment.
-    fileprivate func isMeantToGoOn(with period: WebPeriod?) -> Bool {
-        switch charging(of: period)?.renewal {
+    fileprivate func isMeantToGoOn(with period: Period, by statedAt: Timestamp) -> Bool {
+        switch charging(of: period.web)?.renewal {
         case .charged, .paused: true
         case .awaitsPayment: status == .known(.unpaid)
-        case .awaitsCard, .cancelled, nil: false
+        case .cancelled: isCharging(after: period, by: statedAt)
+        case .awaitsCard, nil: false
         }
+    }
+
+    /// Whether the period that follows a paid one has begun and is being charged for, though it is to be the last.
+    private func isCharging(after period: Period, by statedAt: Timestamp) -> Bool {
+        switch status {
+        case .known(.active), .known(.trialing), .known(.pastDue): break
+        case .known(.incomplete), .known(.incompleteExpired), .known(.canceled), .known(.unpaid), .known(.paused),
+            .unknown:
+            return false
+        }
+        // Stripe's instants are whole seconds.
+        let second: Int64 = 1000
+        guard period.expiry <= statedAt.adding(milliseconds: second), endedAt == nil, collectionPause == nil,
+            goesOn(with: period.web)
+        else { return false }
+        // Of one that something else took the place of that tells.
+        let meant = items.filter { $0.item == period.web?.item }
+        let paidEnd = period.expiry.adding(milliseconds: second)
+        return (meant.isEmpty ? items : meant).contains { $0.periodEnd.map { paidEnd < $0 } ?? false }
     }
 }
 

@@ -1,0 +1,61 @@
+import EntitlementAPI
+import EntitlementCore
+import Testing
+
+@testable import RevenueCatAPI
+
+/// Whether a purchase renews is said of the period that is shown; what is said of the next one is told with that.
+@Suite("RevenueCat's events: whether it renews")
+struct RenewingTests {
+    private static let hour = 1.0 / 24
+
+    /// A subscription on the web from day 0 to day 30.
+    private func subscribedOnWeb(_ policy: AccessPolicy = AccessPolicy()) -> TestLog {
+        var log = TestLog(policy: policy)
+        log.stripe(at: 0) {
+            $0.invoices = paidLine("1", from: 0, to: 30, currency: "usd")
+            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.subscription = stripeSubscription(.active, until: 30)
+        }
+        return log
+    }
+
+    /// What Stripe says of a subscription that is to be cancelled at an instant.
+    private func ending(_ status: WebSubscriptionStatus, until end: Double, at day: Timestamp) -> WebSubscription {
+        var subscription = stripeSubscription(status, until: end)
+        subscription.cancelAt = day
+        return subscription
+    }
+
+    @Test("an end that is set for with or in the next period is told when that is paid, and once", arguments: [45, 60])
+    func endOfNextPeriod(end: Double) throws {
+        var log = subscribedOnWeb()
+        log.stripe(at: 3) { $0.subscription = ending(.active, until: 30, at: day(end)) }
+        log.stripe(at: 30) { $0.subscription = ending(.active, until: 60, at: day(end)) }
+        #expect(log.subscriber(at: 30.01).subscriptions["pro"]?.unsubscribeDetectedAt == nil)
+        log.stripe(at: 30.25) { $0.invoices = paidLine("2", from: 30, to: 60) }
+        #expect(
+            try log.story(by: 35) == [
+                "INITIAL_PURCHASE @0", "SUBSCRIPTION_EXTENDED @30", "RENEWAL @30.25", "CANCELLATION UNSUBSCRIBE @30.25",
+            ])
+        #expect(log.subscriber(at: 35).subscriptions["pro"]?.unsubscribeDetectedAt != nil)
+    }
+
+    @Test("who cancels while the next period is being charged is told of behind its RENEWAL")
+    func cancelledWhileCharged() throws {
+        var log = subscribedOnWeb()
+        log.stripe(at: 30) { $0.subscription = stripeSubscription(.active, until: 60) }
+        log.stripe(at: 30.125) { $0.subscription = stripeSubscription(.active, until: 60, cancels: true) }
+        log.stripe(at: 30.25) { $0.invoices = paidLine("2", from: 30, to: 60) }
+        #expect(
+            try log.story(by: 35) == [
+                "INITIAL_PURCHASE @0", "SUBSCRIPTION_EXTENDED @30", "RENEWAL @30.25", "CANCELLATION UNSUBSCRIBE @30.25",
+            ])
+        // What is over, or collects nothing, is charged for no more.
+        var over = subscribedOnWeb()
+        over.stripe(at: 30) { $0.subscription = stripeSubscription(.active, until: 60) }
+        over.stripe(at: 30.125) { $0.subscription = stripeSubscription(.canceled, until: 60) }
+        #expect(
+            try over.story(by: 35).suffix(2) == ["CANCELLATION UNSUBSCRIBE @30.125", "EXPIRATION UNSUBSCRIBE @30.125"])
+    }
+}
