@@ -58,4 +58,38 @@ struct RenewingTests {
         #expect(
             try over.story(by: 35).suffix(2) == ["CANCELLATION UNSUBSCRIBE @30.125", "EXPIRATION UNSUBSCRIBE @30.125"])
     }
+
+    @Test("a failed charge that is dropped is taken back, unless somebody turned renewing off")
+    func chargeDropped() throws {
+        var log = subscribedOnWeb()
+        log.stripe(at: 30) { $0.subscription = stripeSubscription(.active, until: 60) }
+        log.stripe(at: 31) { $0.subscription = stripeSubscription(.pastDue, until: 60) }
+        var cancelled = log
+        log.stripe(at: 32) { $0.subscription = stripeSubscription(.active, until: 60) }
+        let failed = [
+            "INITIAL_PURCHASE @0", "SUBSCRIPTION_EXTENDED @30", "BILLING_ISSUE @31", "CANCELLATION BILLING_ERROR @31",
+        ]
+        #expect(try log.story(by: 32.5) == failed + ["UNCANCELLATION @32"])
+        let entry = log.subscriber(at: 32.5).subscriptions["pro"]
+        #expect(entry?.billingIssuesDetectedAt == nil && entry?.unsubscribeDetectedAt == nil)
+        cancelled.stripe(at: 32) {
+            $0.subscription = stripeSubscription(.active, until: 60)
+            $0.subscription?.items[0].periodEnd = day(30)
+            $0.subscription?.cancelsAtPeriodEnd = true
+        }
+        #expect(try cancelled.story(by: 32).filter { $0.hasPrefix("UNCANCELLATION") } == [])
+    }
+
+    @Test("a charge that fails and goes through later is no more than RENEWAL, whichever is heard of first")
+    func chargePaid() throws {
+        var log = subscribedOnWeb()
+        log.stripe(at: 30) { $0.subscription = stripeSubscription(.active, until: 60) }
+        log.stripe(at: 31) { $0.subscription = stripeSubscription(.pastDue, until: 60) }
+        log.stripe(at: 32) {
+            $0.invoices = paidLine("2", from: 30, to: 60)
+            $0.invoices[0].paidAt = day(32)
+        }
+        log.stripe(at: 32.5) { $0.subscription = stripeSubscription(.active, until: 60) }
+        #expect(try log.story(by: 35).suffix(2) == ["CANCELLATION BILLING_ERROR @31", "RENEWAL @32"])
+    }
 }

@@ -87,9 +87,7 @@ struct PurchaseCourse {
     }
 
     private mutating func goOn(from before: PurchaseStanding) -> Base {
-        // What cannot be charged does not renew, whatever somebody wishes.
-        let isFailing = before.failedAt != nil && after.failedAt != nil
-        if before.isUnsubscribed, !after.isUnsubscribed, after.isOpen, !isFailing { tell(.uncancellation) }
+        if before.isCancelled, !after.isCancelled, after.isOpen { tell(.uncancellation) }
         return Base(before)
     }
 
@@ -207,4 +205,9 @@ struct PurchaseCourse {
         }
         tell(.productChange, .productChange(to: next))
     }
+}
+
+extension PurchaseStanding {
+    /// Whether it does not renew as things are: what cannot be charged does not, whatever somebody wishes.
+    fileprivate var isCancelled: Bool { isUnsubscribed || failedAt != nil }
 }
