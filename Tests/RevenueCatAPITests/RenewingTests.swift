@@ -92,4 +92,27 @@ struct RenewingTests {
         log.stripe(at: 32.5) { $0.subscription = stripeSubscription(.active, until: 60) }
         #expect(try log.story(by: 35).suffix(2) == ["CANCELLATION BILLING_ERROR @31", "RENEWAL @32"])
     }
+
+    @Test("what ends with what was taken back is no unsubscription, and what is only refunded still is")
+    func withdrawn() throws {
+        var log = TestLog()
+        log.notified(purchase("1000", from: 0, to: 30, ownership: .familyShared), renewal(signed: 0, renews: true))
+        log.notified(
+            purchase("1000", from: 0, to: 30, signed: 5, revoked: 5, .familyRevoke, ownership: .familyShared),
+            renewal(signed: 5, renews: false))
+        #expect(try log.story(by: 20) == ["INITIAL_PURCHASE @0", "EXPIRATION UNKNOWN @5"])
+        var refunded = TestLog()
+        refunded.notified(purchase("1000", from: 0, to: 30), renewal(signed: 0, renews: true))
+        refunded.notified(purchase("1000", from: 0, to: 30, signed: 5, revoked: 5), renewal(signed: 5, renews: false))
+        #expect(
+            try refunded.story(by: 20) == [
+                "INITIAL_PURCHASE @0", "CANCELLATION CUSTOMER_SUPPORT @5", "EXPIRATION CUSTOMER_SUPPORT @5",
+            ])
+        var kept = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        kept.notified(purchase("1000", from: 0, to: 30), renewal(signed: 0, renews: true))
+        kept.notified(purchase("1000", from: 0, to: 30, signed: 5, revoked: 5, .refundProrated))
+        kept.notified(nil, renewal(signed: 7, renews: false))
+        #expect(
+            try kept.story(by: 20).suffix(2) == ["CANCELLATION CUSTOMER_SUPPORT @5", "CANCELLATION UNSUBSCRIBE @7"])
+    }
 }

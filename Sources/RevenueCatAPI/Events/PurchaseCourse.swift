@@ -193,7 +193,9 @@ struct PurchaseCourse {
             event.type == .cancellation
                 && (event.detail != .cancellation(.customerSupport) || after.withdrawnAt != nil)
         }
-        if after.isUnsubscribed, !base.isUnsubscribed, !base.hasFailed, isHeld, !isCancelled {
+        // With what is taken back renewing ends, too, which nobody turned off.
+        let isRunning = after.isOpen || base.isOpen && after.withdrawnAt == nil
+        if after.isUnsubscribed, !base.isUnsubscribed, !base.hasFailed, isRunning, !isCancelled {
             tell(.cancellation, .cancellation(after.cancelReason))
         }
     }
