@@ -150,11 +150,20 @@ extension ChainStanding {
 
     /// The last statements in a row that the subscription does not renew; none where it does, or nobody said.
     func unsubscriptions(of latest: Latest) -> [Told] {
+        guard !isRenewed(latest) else { return [] }
         let words =
             latest.period.web == nil
             ? intentions(about: latest).compactMap { stated in stated.fact.autoRenews.map { (stated.told, $0) } }
             : statements(about: latest).map { ($0.told, $0.value.isMeantToGoOn(with: latest.period, by: $0.statedAt)) }
         return words.reversed().prefix { _, goesOn in !goesOn }.map { told, _ in told }
+    }
+
+    /// Whether the App Store has charged for what follows a period: that it is not to renew is said of the period after.
+    private func isRenewed(_ latest: Latest) -> Bool {
+        guard latest.period.web == nil, let next = chain.periods.dropFirst(latest.index + 1).first else { return false }
+        // What went back before it began followed nothing.
+        return next.start == latest.period.end && !next.isPurchase(after: latest.period) && isOwned(next.fact)
+            && next.revokedAt.map { next.start < $0 } ?? true
     }
 
     /// Whether a subscription on the web still waits for its first payment by the last word of it, which says nothing of

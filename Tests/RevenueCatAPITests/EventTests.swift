@@ -42,8 +42,8 @@ struct EventTests {
         downgraded.notified(nil, renewal(signed: 59.7, renews: false, as: "basic"))
         #expect(
             try downgraded.story(by: 70) == [
-                "INITIAL_PURCHASE @0", "RENEWAL @29.2", "PRODUCT_CHANGE basic @29.5", "CANCELLATION UNSUBSCRIBE @59.7",
-                "RENEWAL @60", "CANCELLATION UNSUBSCRIBE @60",
+                "INITIAL_PURCHASE @0", "RENEWAL @29.2", "PRODUCT_CHANGE basic @29.5", "RENEWAL @60",
+                "CANCELLATION UNSUBSCRIBE @60",
             ])
 
         var refunded = log

@@ -115,4 +115,27 @@ struct RenewingTests {
         #expect(
             try kept.story(by: 20).suffix(2) == ["CANCELLATION CUSTOMER_SUPPORT @5", "CANCELLATION UNSUBSCRIBE @7"])
     }
+
+    @Test("what is said after a downgrade's renewal was announced is about that, and told when it begins")
+    func downgradeAnnounced() throws {
+        var log = TestLog()
+        log.notified(purchase("1000", from: 0, to: 30), renewal(signed: 0, renews: true, as: "pro"))
+        log.notified(nil, renewal(signed: 5, renews: true, as: "basic"))
+        log.notified(
+            purchase("1001", "basic", from: 30, to: 60, signed: 29.5, reason: .renewal),
+            renewal(signed: 29.5, renews: true, as: "basic"))
+        log.notified(
+            purchase("1001", "basic", from: 30, to: 60, signed: 29.75, reason: .renewal),
+            renewal(signed: 29.75, renews: false, as: "basic"))
+        #expect(log.subscriber(at: 29.8).subscriptions["pro"]?.unsubscribeDetectedAt == nil)
+        #expect(
+            try log.story(by: 40) == [
+                "INITIAL_PURCHASE @0", "PRODUCT_CHANGE basic @5", "RENEWAL @30", "CANCELLATION UNSUBSCRIBE @30",
+            ])
+        // Where its money goes back before it begins there is nothing that follows.
+        log.notified(
+            purchase("1001", "basic", from: 30, to: 60, signed: 29.875, revoked: 29.875, reason: .renewal),
+            renewal(signed: 29.875, renews: false, as: "basic"))
+        #expect(try log.story(by: 29.9).last == "CANCELLATION UNSUBSCRIBE @29.875")
+    }
 }
