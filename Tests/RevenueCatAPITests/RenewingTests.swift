@@ -138,4 +138,22 @@ struct RenewingTests {
             renewal(signed: 29.875, renews: false, as: "basic"))
         #expect(try log.story(by: 29.9).last == "CANCELLATION UNSUBSCRIBE @29.875")
     }
+
+    @Test("a part of the money on the web that comes back is told, though another part still ends access")
+    func partTakenBack() throws {
+        var log = subscribedOnWeb()
+        func refund(_ number: Int, _ amount: Int64, at created: Double, _ status: WebRefundStatus) -> WebRefund {
+            WebRefund(
+                refundID: "re_\(number)", amount: amount, currency: "usd", status: .known(status),
+                created: day(created), paymentIntent: "pi_1", charge: nil)
+        }
+        log.stripe(at: 5) { $0.refunds = [refund(1, 300, at: 5, .succeeded)] }
+        log.stripe(at: 7) { $0.refunds = [refund(2, 699, at: 7, .succeeded)] }
+        log.stripe(at: 10) { $0.refunds = [refund(2, 699, at: 7, .failed)] }
+        #expect(
+            try log.story(by: 20) == [
+                "INITIAL_PURCHASE @0", "CANCELLATION CUSTOMER_SUPPORT @5", "EXPIRATION CUSTOMER_SUPPORT @5",
+                "CANCELLATION CUSTOMER_SUPPORT @7", "REFUND_REVERSED @10", "EXPIRATION CUSTOMER_SUPPORT @10",
+            ])
+    }
 }

@@ -143,7 +143,7 @@ struct PurchaseCourse {
     /// The same period, of which more was said.
     private mutating func compare(_ before: PurchaseStanding) {
         let isHeld = before.isOpen || after.isOpen
-        let part = moneyBack(since: before)
+        let part = Self.moneyBack(from: before, to: after)
         if after.isRefunded && !before.isRefunded || part != nil,
             isHeld || isRecent(after.refundedAt ?? after.withdrawnAt ?? .earliest)
         {
@@ -157,7 +157,9 @@ struct PurchaseCourse {
         if after.kind == .grant, after.withdrawnAt != nil, before.withdrawnAt == nil, before.isOpen {
             tell(.cancellation, .cancellation(.developerInitiated))
         }
-        if before.isRefunded, !after.isRefunded, after.withdrawnAt == nil, after.isOpen || isRecent(after.statedAt) {
+        let isReversed = before.isRefunded && !after.isRefunded && after.withdrawnAt == nil
+        // Of several refunds of Stripe's one may fail.
+        if isReversed || Self.moneyBack(from: after, to: before) != nil, after.isOpen || isRecent(after.statedAt) {
             tell(.refundReversed)
             // It lets in, and what has ended meanwhile does not.
             if !after.isOpen, !after.givesNothing { tell(.expiration, .expiration(after.endReason)) }
@@ -169,12 +171,12 @@ struct PurchaseCourse {
         }
     }
 
-    /// What Stripe has given back since, whatever that means for access.
+    /// What Stripe has given back from one moment to another, whatever that means for access.
     ///
     /// It may come in parts, where Apple refunds a purchase once.
-    private func moneyBack(since before: PurchaseStanding) -> Money? {
-        guard after.view.store == .stripe, let refund = after.view.refund else { return nil }
-        guard let known = before.view.refund else { return refund }
+    private static func moneyBack(from earlier: PurchaseStanding, to later: PurchaseStanding) -> Money? {
+        guard later.view.store == .stripe, let refund = later.view.refund else { return nil }
+        guard let known = earlier.view.refund else { return refund }
         guard known.currency == refund.currency, refund.thousandths > known.thousandths else { return nil }
         return Money(thousandths: refund.thousandths - known.thousandths, currency: refund.currency)
     }
