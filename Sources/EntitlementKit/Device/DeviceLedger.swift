@@ -309,7 +309,9 @@ struct DeviceLedger: Sendable {
     mutating func restore(identity kept: WireValue, isNamed: Bool = false) {
         if !isNamed { identified = kept["customerID"]?.text }
         let rows = kept["accountTokens"]?.entries.compactMap { $0.decoded(IssuedAccountToken.self) } ?? []
-        issued = Array((issued.filter { !rows.contains($0) } + rows).suffix(Self.issuedLimit))
+        // The last one counts: what the app has said since, or else what somebody has written.
+        let all = isNamed ? rows.filter { !issued.contains($0) } + issued : issued.filter { !rows.contains($0) } + rows
+        issued = Array(all.suffix(Self.issuedLimit))
     }
 
     var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories) }
