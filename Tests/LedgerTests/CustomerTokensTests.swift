@@ -1,6 +1,7 @@
 import EntitlementCore
 import OpenSSLCrypto
 import PostgresClient
+import Synchronization
 import TestSupport
 import Testing
 
@@ -117,6 +118,20 @@ struct CustomerTokensTests {
         #expect(try await tokens.verify(forged, now: later) == .forged)
     }
 
+    @Test("keys that cannot be read again go on counting, and that is told", arguments: [true, false])
+    func unread(_ isEmpty: Bool) async throws {
+        let stored = DatabaseTokenKeys(pool: try await TestDatabase.make().pool())
+        _ = try await stored.readOrMake(now: Self.noon)
+        let keys = FailingTokenKeys(try await stored.read())
+        let reasons = Mutex<[String]>([])
+        let tokens = CustomerTokens(keys: keys, lifetime: .zero) { reason in reasons.withLock { $0.append(reason) } }
+        let text = try await tokens.make(try Self.token())
+        #expect(reasons.withLock { $0.isEmpty })
+        keys.answer.withLock { $0 = isEmpty ? .success([]) : .failure(LedgerError(.unavailable, "no permission")) }
+        #expect(try await tokens.verify(text, now: Self.noon) == .valid(try Self.token()))
+        #expect(reasons.withLock { $0.count == 1 && $0[0].contains(isEmpty ? "none" : "no permission") })
+    }
+
     @Test("keys that are ended at once end with all their tokens, and the new one is used at once")
     func rotationAtOnce() async throws {
         let keys = DatabaseTokenKeys(pool: try await TestDatabase.make().pool())
@@ -159,4 +174,14 @@ private struct FixedTokenKeys: TokenKeyStore {
     func read() async throws -> [TokenKey] { keys }
 
     func add(_ key: TokenKey) async throws {}
+}
+
+private final class FailingTokenKeys: TokenKeyStore {
+    let answer: Mutex<Result<[TokenKey], LedgerError>>
+
+    init(_ keys: [TokenKey]) { answer = Mutex(.success(keys)) }
+
+    func read() throws -> [TokenKey] { try answer.withLock { try $0.get() } }
+
+    func add(_ key: TokenKey) {}
 }

@@ -50,14 +50,18 @@ package final class CustomerTokens: Sendable {
 
     private let keys: any TokenKeyStore
     private let lifetime: Duration
+    private let unread: @Sendable (_ reason: String) -> Void
     private let remembered = Mutex<(ring: TokenKeyRing, readAt: ContinuousClock.Instant)?>(nil)
 
     /// - Parameters:
     ///   - keys: where the keys are kept.
     ///   - lifetime: how long they are believed before they are read again.
-    package init(keys: any TokenKeyStore, lifetime: Duration = .seconds(5)) {
-        self.keys = keys
-        self.lifetime = lifetime
+    ///   - unread: is told, each time, that they could not be read again, and why: those that were read last go on counting.
+    package init(
+        keys: any TokenKeyStore, lifetime: Duration = .seconds(5),
+        unread: @escaping @Sendable (_ reason: String) -> Void = { _ in }
+    ) {
+        (self.keys, self.lifetime, self.unread) = (keys, lifetime, unread)
     }
 
     /// With the keys in the database.
@@ -116,8 +120,14 @@ package final class CustomerTokens: Sendable {
         let read: TokenKeyRing
         if let known {
             // What was good stays good while they cannot be read.
-            guard let found = try? await keys.read(), !found.isEmpty else { return known.ring }
-            read = TokenKeyRing(found)
+            do {
+                let found = try await keys.read()
+                guard !found.isEmpty else { throw LedgerError(.unavailable, "there is none any more") }
+                read = TokenKeyRing(found)
+            } catch {
+                unread("\(error)")
+                return known.ring
+            }
         } else {
             read = try await keys.readOrMake(now: now)
         }

@@ -91,7 +91,13 @@ struct ServeCommand: Command {
             }
             let clock = session.clock
             try await clock.compare(through: session.pool)
-            let tokens = CustomerTokens(keys: configuration.tokenKeys(pool: session.pool))
+            let unread = Throttle(.seconds(60), beginsOpen: true)
+            let tokens = CustomerTokens(keys: configuration.tokenKeys(pool: session.pool)) { reason in
+                guard unread.passes() else { return }
+                logger.log(
+                    .error, "the keys of customer tokens cannot be read again: those read last go on counting",
+                    [("reason", .string(reason))])
+            }
             try await tokens.prepare(now: clock.now())
             let tree = LogTree(pool: session.pool)
             let ledgerID = try await tree.end().ownID
