@@ -85,7 +85,7 @@ let executables = [
         "rightful",
         imports: [
             "Service", "Ledger", "AppStoreServer", "StripeAPI", "EntitlementAPI", "EntitlementCore", "HTTPServer",
-            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "OutgoingHTTP",
+            "PostgresClient", "EmbeddedPostgres", "OpenSSLCrypto", "OutgoingHTTP", "AppStorePayloads",
         ], system: ["Dispatch", "Foundation", "Glibc"]),
     Module(
         "store-simulator", imports: ["StoreSimulator", "HTTPServer", "OpenSSLCrypto"],
