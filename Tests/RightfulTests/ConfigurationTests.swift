@@ -62,8 +62,8 @@ struct ConfigurationTests {
     @Test(
         "the directory of a path is found for the shortest ones, too",
         arguments: [
-            ("f", "."), ("", "."), (".", "."), ("./", "."), ("a/", "."), ("/", "/"), ("/f", "/"), ("//f/", "/"),
-            ("a/b", "a"), ("/a//b/", "/a"), ("a/b/c", "a/b"),
+            ("f", "."), (".", ".."), ("a/", "."), ("/", "/"), ("/f", "/"), ("//f/", "/"), ("a/b", "a"),
+            ("/a//b/", "/a"), ("a/b/c", "a/b"), ("/é ü/%41", "/é ü"),
         ])
     func parentDirectory(_ path: String, _ directory: String) { #expect(path.parentDirectory == directory) }
 
