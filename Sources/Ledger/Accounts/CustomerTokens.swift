@@ -119,14 +119,14 @@ package final class CustomerTokens: Sendable {
         if let known, clock < known.readAt + lifetime { return known.ring }
         let read: TokenKeyRing
         if let known {
-            // What was good stays good while they cannot be read.
             do {
                 let found = try await keys.read()
                 guard !found.isEmpty else { throw LedgerError(.unavailable, "there is none any more") }
                 read = TokenKeyRing(found)
             } catch {
                 unread("\(error)")
-                return known.ring
+                // What was good stays good while they cannot be read, which is not tried for each token.
+                read = known.ring
             }
         } else {
             read = try await keys.readOrMake(now: now)
