@@ -81,7 +81,7 @@ extension EntitlementStore {
             return .offline(asOf: nil, reason: .syncOff)
         }
         // Who has just logged in may hold what only the server knows of: it is asked, and no door is closed until then.
-        if ledger.memory == nil, connection == .notYetAsked, uptime < expectsAnswerUntil { return .loading }
+        if ledger.memory == nil, connection == .notYetAsked, loginTimer != nil { return .loading }
         let asOf = ledger.memory?.confirmedAt.date
         switch connection {
         case .live(let position): return .live(position: position)

@@ -128,9 +128,7 @@ extension EntitlementStore {
     private static let loginPatience = Duration.seconds(2)
 
     private func expectAnswer() {
-        let due = uptime + Self.loginPatience.milliseconds
-        expectsAnswerUntil = due
-        schedule(&loginTimer, due: due) { store in
+        schedule(&loginTimer, due: uptime + Self.loginPatience.milliseconds) { store in
             store.loginTimer = nil
             store.publish()
         }

@@ -67,9 +67,8 @@ public actor EntitlementStore {
     var foregroundTimer: Timer?
     var lookTimer: Timer?
     var checkoutTimer: Timer?
+    /// Runs while the server's first answer about who has just logged in is waited for.
     var loginTimer: Timer?
-    /// Until when the server's first answer about who has just logged in is waited for, in milliseconds of uptime.
-    var expectsAnswerUntil: Int64 = 0
     /// The products that are being bought.
     var purchases: [String: PurchaseUnderWay] = [:]
     var purchaseCount = 0
