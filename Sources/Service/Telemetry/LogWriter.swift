@@ -77,11 +77,15 @@ package final class LogWriter: Sendable {
 
     /// Returns when everything given so far is written, for an orderly end; where nobody reads it, after five seconds.
     package func flush() async {
-        let written = AsyncStream<Never> { end in
-            queue.async { end.finish() }
-            DispatchQueue.global().asyncAfter(deadline: .now() + Self.flushPatience) { end.finish() }
+        // Also for a task that is cancelled, as whatever a signal ends is.
+        await withCheckedContinuation { continuation in
+            let written = DispatchGroup()
+            queue.async(group: written) {}
+            DispatchQueue.global().async {
+                _ = written.wait(timeout: .now() + Self.flushPatience)
+                continuation.resume()
+            }
         }
-        for await _ in written {}
     }
 
     /// With nobody left to read the log there is nobody to tell either.

@@ -165,6 +165,7 @@ final class ServiceProcess: Sendable {
                     continuation.yield(line)
                 }
             }
+            collector.end()
             continuation.finish()
         }
         let watch = Task {
@@ -207,7 +208,10 @@ final class ServiceProcess: Sendable {
         kill(process.processIdentifier, signal)
         let end = ContinuousClock.now + Self.patience
         while true {
-            if let status = process.endStatus { return status }
+            if let status = process.endStatus {
+                collector.waitForEnd()
+                return status
+            }
             if ContinuousClock.now > end {
                 Issue.record(
                     "process \(processIdentifier) runs \(Self.patience) after signal \(signal): \(logText.suffix(2000))"
@@ -229,6 +233,16 @@ final class ServiceProcess: Sendable {
 /// What a process wrote to its log so far.
 final class LogCollector: Sendable {
     private let lines = Mutex<[String]>([])
+    private let ended = DispatchSemaphore(value: 0)
+
+    /// Says that nothing follows.
+    func end() { ended.signal() }
+
+    /// Waits until the last line is here: it may be read after its process has ended.
+    func waitForEnd() {
+        #expect(ended.wait(timeout: .now() + 30) == .success, "somebody keeps the log open: \(text.suffix(2000))")
+        ended.signal()
+    }
 
     func append(_ line: String) { lines.withLock { $0.append(line) } }
 
