@@ -311,4 +311,33 @@ struct WebBridgeTests {
         #expect(one.web?.isThinned == true)
         #expect((one.web?.subscriptions.count ?? 0) <= 62)
     }
+
+    @Test("what is changed while a charge fails opens access when it is paid, and the failure still reads as one")
+    func changedWhileFailing() {
+        let words = [
+            says("active", at: 0, until: 30), says("active", at: 30 + hours(0.1), until: 60),
+            says("past_due", at: 30 + hours(1), until: 60), says("past_due", at: 45, until: 60),
+        ]
+        func given(_ change: WebTold) -> WebGiven {
+            WebGiven().with { $0.told = [paidLine("1", from: 0, to: 30), change] + words }
+        }
+        let proration = paid(
+            "2", line("2a", from: 45, to: 60, proration: true, amount: -500),
+            line("2b", from: 45, to: 60, proration: true, amount: 700), at: 50)
+        let credited = paid(
+            "2", line("2a", from: 45, to: 60, proration: true, amount: -500), line("2b", from: 45, to: 60), at: 50)
+        for change in [proration, credited] {
+            let given = given(change)
+            #expect(given.answer(at: 47)?.givesAccess == false && given.answer(at: 51)?.givesAccess == true)
+            #expect(
+                given.timeline().suffix(3) == [
+                    "37..50 in_billing_retry pro", "50..60+1h active pro", "60+1h.. expired pro",
+                ])
+        }
+        // What still runs is replaced from where the change begins, whenever that is paid.
+        let early = paid(
+            "2", line("2a", from: 20, to: 30, proration: true, amount: -300),
+            line("2b", from: 20, to: 30, proration: true, amount: 700), at: 26)
+        #expect(given(early).answer(at: 22)?.givesAccess == true)
+    }
 }

@@ -92,7 +92,7 @@ struct WebItemTests {
             "2", line("2a", from: 40, to: 60, proration: true, amount: -666),
             line("2b", from: 40, to: 60, proration: true, amount: 1332), at: 60)
         #expect(
-            WebGiven(month, running, seats).timeline().suffix(2) == ["40..60+1h active pro", "60+1h.. expired pro"])
+            WebGiven(month, running, seats).timeline().suffix(2) == ["60..60+1h active pro", "60+1h.. expired pro"])
     }
 
     @Test("when a later period of the new item is paid before the one that was due, the old one gives way to that")

@@ -32,13 +32,15 @@ extension WebOriginal {
         var chain: [WebDraft] = []
         let turns = Dictionary(grouping: lines.filter { !$0.value.line.isEmpty }, by: \.value.line.start)
         for (start, begun) in turns.sorted(by: { $0.key < $1.key }) {
-            let running = chain.filter { $0.start < start && start < $0.end }.map(\.stated.value.line.product)
-            let turn = WebTurn(begun, running: Set(running))
+            let running = chain.filter { $0.start < start && start < $0.end }
+            let turn = WebTurn(begun, running: Set(running.map(\.stated.value.line.product)))
+            // Nothing that was paid for gives access any more, as while a charge fails.
+            let isOver = !chain.isEmpty && !running.contains { $0.opening <= start }
             // What is replaced comes before what replaces it.
             let sold = turn.sold.map { (stated: $0, replaces: replaces($0.value, among: lines)) }
             let plain = sold.filter { !$0.replaces }.sorted { $0.stated.value.line.end < $1.stated.value.line.end }
             for (stated, replaces) in plain + sold.filter(\.replaces) {
-                append(stated, replaces: replaces, isHeir: isHeir, to: &chain)
+                append(stated, replaces: replaces, isOver: isOver, isHeir: isHeir, to: &chain)
             }
             if turn.ends {
                 for credit in turn.credits { end(by: credit, among: lines, in: &chain) }
@@ -55,10 +57,13 @@ extension WebOriginal {
     }
 
     private func append(
-        _ stated: WebStated<WebPaidLine>, replaces: Bool, isHeir: Bool, to chain: inout [WebDraft]
+        _ stated: WebStated<WebPaidLine>, replaces: Bool, isOver: Bool, isHeir: Bool, to chain: inout [WebDraft]
     ) {
         var draft = WebDraft(stated)
+        // What is paid late leaves the time before as it was.
+        let opening = max(draft.start, stated.value.paidAt ?? draft.start)
         if replaces {
+            if isOver { draft.opening = opening }
             for index in chain.indices where chain[index].end > draft.start {
                 chain[index].end(at: draft.start, as: .superseded, by: stated.position)
             }
@@ -68,10 +73,9 @@ extension WebOriginal {
                 draft.start = last.end
                 draft.positions += last.positions
             }
-            // What is paid late leaves the time before as it was.
-            draft.opening = max(draft.start, stated.value.paidAt ?? draft.start)
+            draft.opening = max(draft.start, opening)
         } else if isHeir {
-            draft.opening = max(draft.start, stated.value.paidAt ?? draft.start)
+            draft.opening = opening
         }
         if draft.start < draft.end { chain.append(draft) }
     }

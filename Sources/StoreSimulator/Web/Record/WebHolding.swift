@@ -78,11 +78,21 @@ extension WebStory {
                 < (right.start, right.replaces ? 1 : 0, right.replaces ? Int64(right.order) : right.end)
         }
         var chapters: [WebStrand.Chapter] = []
-        for stretch in ordered {
+        // What was before the stretches that begin at one instant.
+        var earlier: [WebStrand.Chapter] = []
+        for (index, stretch) in ordered.enumerated() {
+            if index == 0 || ordered[index - 1].start < stretch.start { earlier = chapters }
             var chapter = WebStrand.Chapter(
                 payment: stretch.payment, productID: stretch.productID, opening: stretch.start, start: stretch.start,
                 end: stretch.end)
             if stretch.replaces {
+                // Bought while nothing ran that was paid for, as when a charge fails, it opens when it is paid.
+                let given = stops.filter { $0.item == stretch.item && $0.at < stretch.start }
+                let runs = earlier.contains { before in
+                    before.opening <= stretch.start && before.end ?? 0 > stretch.start
+                        && !given.contains { before.start < $0.at }
+                }
+                if !earlier.isEmpty, !runs { chapter.opening = max(chapter.start, stretch.paidAt) }
                 for index in chapters.indices where chapters[index].end ?? 0 > stretch.start {
                     chapters[index].end = stretch.start
                     chapters[index].isReplaced = true
@@ -158,7 +168,13 @@ struct WebHolding {
     /// What is shown of it for an entitlement; nil before it ever gave that.
     func shown(for entitlement: String, at instant: Int64) -> (state: RecordState, end: Int64, productID: String)? {
         guard let present = strand.chapters.lastIndex(where: { $0.opening <= instant }) else { return nil }
-        let giving = strand.chapters[...present].lastIndex { entitlements(of: $0).contains(entitlement) }
+        let giving = strand.chapters[...present].indices.last { index in
+            // What was paid when something later held already was never read.
+            let isRead = strand.chapters[index...].dropFirst().allSatisfy {
+                strand.chapters[index].opening < $0.opening
+            }
+            return isRead && entitlements(of: strand.chapters[index]).contains(entitlement)
+        }
         guard let giving, let productID = strand.chapters[giving].productID else { return nil }
         let chapter = strand.chapters[giving]
         return (giving == present ? state(of: chapter, at: instant) : .expired, end(of: chapter), productID)
