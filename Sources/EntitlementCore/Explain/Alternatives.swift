@@ -13,6 +13,8 @@ package struct Alternative: Hashable, Sendable {
         case notBegun = "not_begun"
         /// The catalog does not map its product to the entitlement.
         case productNotMapped = "product_not_mapped"
+        /// The catalog maps its product and has no duration for it.
+        case noDuration = "no_duration"
         /// It is another customer's.
         case belongsToAnother = "belongs_to_another"
         /// Nobody has claimed it.
@@ -53,7 +55,7 @@ struct Alternatives {
         var alternatives: [Alternative] = []
         for source in sources {
             guard let candidate = ShownReading(source, at: instant) else {
-                if let first = source.readings.first { alternatives.append(notBegun(first)) }
+                if !source.readings.isEmpty { alternatives.append(notBegun(ShownReading(source: source, index: 0))) }
                 continue
             }
             if let shown = verdict.shown?.reading, candidate.reading == shown, !isShownSeen {
@@ -63,6 +65,13 @@ struct Alternatives {
             }
         }
         if !verdict.decision.givesAccess { alternatives += elsewhere() }
+        let idle = verdict.decision.givesAccess ? [] : facts.idlePurchases(giving: entitlementID, at: instant)
+        alternatives += idle.map { purchase in
+            Alternative(
+                loss: .noDuration, state: nil, productID: purchase.productID, source: purchase.source,
+                originalTransactionID: purchase.originalTransactionID, positions: [purchase.position],
+                sentence: "\(purchase.clause).")
+        }
         alternatives += unpaid.map { purchase in
             Alternative(
                 loss: purchase.loss, state: nil, productID: purchase.productID, source: .webCheckout,
@@ -72,10 +81,10 @@ struct Alternatives {
         return alternatives
     }
 
-    private func notBegun(_ first: Reading) -> Alternative {
-        let name = Self.name(first.productID)
+    private func notBegun(_ first: ShownReading) -> Alternative {
+        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: told)
         return alternative(
-            .notBegun, first, state: nil, "\(name) begins to give \(entitlementID) only on \(first.start.inWords).")
+            .notBegun, first.reading, state: nil, "\(Self.capitalized(words.notBegun(first))).")
     }
 
     private func lost(_ candidate: ShownReading, to shown: Reading) -> Alternative {
@@ -90,10 +99,12 @@ struct Alternatives {
             why = "it gives no access"
         } else if reading.state != shown.state {
             loss = .weakerState
-            why = "\(reading.state.rawValue) comes after \(shown.state.rawValue)"
+            let what = policy.givesAccess(shown.state) ? "access" : "no access"
+            why = "of what gives \(what), \(shown.state.rawValue) is shown before \(reading.state.rawValue)"
         } else if reading.periodEnd != shown.periodEnd {
             loss = .endsEarlier
-            why = "it ends earlier than what decided"
+            let end = reading.periodEnd == .endless ? "never" : "on \(reading.periodEnd.inWords)"
+            why = "as far as is known it ends \(end), earlier than what decided"
         } else {
             loss = .laterInOrder
             why = "it reads the same, and comes later in the order of sources"
@@ -123,7 +134,7 @@ struct Alternatives {
     private func elsewhere(_ item: OwnedSegment, _ originalID: String) -> Alternative? {
         let product = item.period.fact.productID
         let isMapped = facts.catalog.product(product)?.entitlements.contains(entitlementID) ?? false
-        let reads = "reads \(item.segment.state.rawValue)"
+        let reads = "is \(item.segment.state.rawValue)"
         let loss: Alternative.Loss
         let sentence: String
         switch (item.isOwned, isMapped) {
@@ -158,12 +169,10 @@ struct Alternatives {
             originalTransactionID: reading.originalTransactionID, positions: reading.positions, sentence: sentence)
     }
 
-    private static func name(_ productID: String?) -> String { productID ?? "A grant" }
-
     /// A product's name keeps its spelling; a clause that begins with a word begins the sentence.
     private static func capitalized(_ clause: String) -> String {
         let first = clause.prefix { $0 != " " }
-        guard ["the", "it"].contains(first) else { return clause }
+        guard ["the", "it", "what"].contains(first) else { return clause }
         return clause.prefix(1).uppercased() + clause.dropFirst()
     }
 }

@@ -47,6 +47,8 @@ struct Verdict {
     var begun: String?
     /// A purchase that became another's by its account token, where the sentence speaks of one.
     var moved: TokenMove?
+    /// A purchase that gives nothing for want of a duration, where the sentence speaks of one.
+    var idle: IdlePurchase?
 }
 
 /// What one source says at an instant.
@@ -91,6 +93,14 @@ struct ShownReading {
         return begun[last + 1]
     }
 
+    /// The period that is known to come after the one of the instant; `nil` where none is, and for a grant.
+    func period(after instant: Timestamp) -> Period? {
+        switch source.giver {
+        case .chain(let chain): chain.periods.first { instant < $0.opening }
+        case .grant: nil
+        }
+    }
+
     var grant: GrantState? {
         switch source.giver {
         case .chain: nil
@@ -121,7 +131,10 @@ extension CustomerFacts {
             let clause: String
             var begun: String?
             var moved: TokenMove?
-            if let first = own.compactMap(\.readings.first).min(by: { $0.start < $1.start }) {
+            var idle: IdlePurchase?
+            let first = own.filter { !$0.readings.isEmpty }.map { ShownReading(source: $0, index: 0) }
+                .min { $0.reading.start < $1.reading.start }
+            if let first {
                 rule = .notBegun
                 clause = words.notBegun(first)
             } else if !knowsCustomer {
@@ -131,8 +144,9 @@ extension CustomerFacts {
                 rule = .neverHeld
                 let unpaid = unpaidPurchases(giving: entitlementID, at: instant, told: events).first
                 moved = unpaid == nil ? tokenMove(giving: entitlementID, at: instant, told: events) : nil
+                idle = moved == nil ? idlePurchases(giving: entitlementID, at: instant).last : nil
                 clause =
-                    unpaid?.clause ?? moved?.clause
+                    unpaid?.clause ?? moved?.clause ?? idle?.clause
                     ?? "nothing that this customer bought or was given gives \(entitlementID)"
                 begun = unpaid?.originalTransactionID
             } else {
@@ -143,7 +157,7 @@ extension CustomerFacts {
                 decision: Decision(
                     entitlementID: entitlementID, givesAccess: false, state: nil, productID: nil, source: nil,
                     originalTransactionID: nil, rule: rule, sentence: words.sentence(givesAccess: false, clause)),
-                shown: nil, begun: begun, moved: moved)
+                shown: nil, begun: begun, moved: moved, idle: idle)
         }
         let reading = best.reading
         let givesAccess = catalog.policy.givesAccess(reading.state)

@@ -111,7 +111,7 @@ package struct Explainer: Sendable {
     ///
     /// A history shows nothing of what is somebody else's, so often it is not known what the purchase bears.
     private func remedy(for originalID: String) -> String {
-        let others = "which was another's, and nobody's access changed; a transfer by its owner would make it this "
+        let others = "which was another's, and nobody's access changed; a transfer would make it this "
         let purchases = facts.originals[originalID]?.winningFacts() ?? []
         let links = history.events.compactMap { event -> RecordedLink? in
             guard case .link(let fact) = event.fact else { return nil }
@@ -145,14 +145,16 @@ package struct Explainer: Sendable {
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
         let finder = BasisFinder(
             history: history, instant: instant, wanted: verdict.decision,
-            speaksOfPurchase: verdict.begun != nil || verdict.moved != nil)
+            speaksOfPurchase: verdict.begun != nil || verdict.moved != nil || verdict.idle != nil)
         let unpaid =
             verdict.decision.givesAccess
             ? [] : facts.unpaidPurchases(giving: entitlementID, at: instant, told: history.events)
         let begun = unpaid.first { $0.originalTransactionID == verdict.begun }
         let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: history.events)
         let read =
-            verdict.shown?.reading.positions ?? begun?.positions ?? verdict.moved?.positions
+            verdict.shown?.reading.positions ?? begun?.positions ?? verdict.moved?.positions ?? verdict.idle.map {
+                [$0.position]
+            }
             ?? own.compactMap(\.readings.first).flatMap(\.positions)
         let named = read + (verdict.shown.map { words.positionsBeside($0) } ?? [])
         // What the sentence names beside what is shown: what it followed, and what gave access last.

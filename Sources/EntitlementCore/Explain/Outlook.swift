@@ -115,7 +115,7 @@ struct OutlookFinder {
         case .expired:
             // Neither a grant nor what was bought for a time renews.
             let renews = shown.period(at: instant)?.isSubscription ?? false
-            return renews ? [renewal(product, by: nil), grant()] : purchases() + [grant()]
+            return renews ? [renewal(of: product, shown, by: nil), grant()] : purchases() + [grant()]
         case .billingGivenUp, .replaced:
             return purchases() + [grant()]
         case .refunded:
@@ -124,10 +124,9 @@ struct OutlookFinder {
                 sentence: "If the store reverses the refund, the period reads as if it had never been refunded.")
             return (wouldStillRun(shown) ? [reversal] : []) + partialRefundPolicy(shown) + purchases()
         case .familyRevoked:
-            return [
-                Outlook(
-                    code: .familySharing, at: nil, sentence: "It opens again when \(product) is shared again.")
-            ] + purchases()
+            let sharing = Outlook(
+                code: .familySharing, at: nil, sentence: "It opens again when \(product) is shared again.")
+            return (wouldStillRun(shown) ? [sharing] : []) + purchases()
         case .upgradedElsewhere:
             return [
                 Outlook(
@@ -168,17 +167,18 @@ struct OutlookFinder {
             case (true, nil):
                 let willRenew = answer?.willRenew
                 if willRenew == true { outlook.append(renewal(of: product, shown, by: period.expiry)) }
+                let paid = period.isFreeTrial ? "the free trial" : "the paid period"
                 let subject =
                     if willRenew == false {
-                        "It is set not to renew, and the paid period"
+                        "It is set not to renew, and \(paid)"
                     } else if planned(shown)?.gives == false {
                         "Without another purchase it"
                     } else {
-                        "Without a renewal the paid period"
+                        "Without a renewal \(paid)"
                     }
                 outlook.append(expiry(at: end, subject))
             case (true, _?):
-                outlook += ofPaidTime(product, period, until: end)
+                outlook += ofPaidTime(product, period, shown, until: end)
             }
         }
         return outlook + announcedEnd(product, period, before: end) + refund(product, shown)
@@ -191,8 +191,7 @@ struct OutlookFinder {
     private func grace(_ shown: ShownReading, _ product: String) -> [Outlook] {
         var outlook = [renewal(of: product, shown, by: nil)]
         if let period = shown.period(at: instant),
-            let end = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts)
-                .graceEnd(of: shown.reading, period)
+            let end = words.graceEnd(of: shown.reading, period)
         {
             outlook.insert(
                 Outlook(code: .graceEnd, at: end, sentence: "The grace period ends on \(end.inWords)."), at: 0)
@@ -227,37 +226,7 @@ struct OutlookFinder {
         return outlook
     }
 
-    /// What is known already to follow, where the answer itself changes or the reason does.
-    private func knownNext(_ shown: ShownReading) -> Outlook? {
-        guard let timeline, let answer else { return nil }
-        if !answer.givesAccess, let until = answer.until {
-            return Outlook(
-                code: .knownNext, at: until, sentence: "As far as is known it opens on \(until.inWords).")
-        }
-        guard var next = timeline.readings.first(where: { $0.start > instant }) else { return nil }
-        // That a renewal will be under way is no news.
-        if next.reason == .renewalPending, shown.reading.reason == .paidPeriod { return nil }
-        let gives = policy.givesAccess(next.state)
-        var name = "it"
-        if answer.givesAccess, !gives, let own = shown.next, own.start == next.start, own.reason != next.reason {
-            // What is shown from then on may be the old end of something else, which is not what comes.
-            (next, name) = (own, own.productID ?? "it")
-        }
-        if next.reason == .expired || next.state == shown.reading.state && next.reason == shown.reading.reason {
-            // The next period of the same kind is known.
-            guard gives else { return nil }
-            let until = answer.until.map { "until \($0.inWords)" } ?? "without an end"
-            return Outlook(
-                code: .knownNext, at: next.start,
-                sentence: "What follows on \(next.start.inWords) is known already; as far as is known it stays open "
-                    + "\(until).")
-        }
-        guard answer.givesAccess || gives else { return nil }
-        return Outlook(
-            code: .knownNext, at: next.start,
-            sentence: "It is known already that from \(next.start.inWords) on \(name) reads \(next.state.rawValue)"
-                + "\(gives ? "" : ", which gives no access").")
-    }
+    var words: RuleWords { RuleWords(entitlementID: entitlementID, instant: instant, facts: facts) }
 
     // MARK: - What may be heard
 
@@ -273,6 +242,7 @@ struct OutlookFinder {
 
     /// The renewal by a date, or by any, as the product as which the store is to make it.
     private func renewal(of product: String, _ shown: ShownReading, by date: Timestamp?) -> Outlook {
+        if let known = knownRenewal(of: product, shown) { return known }
         guard let planned = planned(shown) else { return renewal(product, by: date) }
         let change = "\(product) is to renew as \(planned.productID)"
         let time = date.map { " by \($0.inWords)" } ?? ""
@@ -285,7 +255,16 @@ struct OutlookFinder {
                 : "\(change)\(time), which gives no \(entitlementID); that renewal would not \(effect).")
     }
 
-    func renewal(_ product: String, by date: Timestamp?) -> Outlook {
+    /// That a later period is known; `nil` where none is.
+    func knownRenewal(of product: String, _ shown: ShownReading) -> Outlook? {
+        guard let next = shown.period(after: instant) else { return nil }
+        return Outlook(
+            code: .renewal, at: next.opening,
+            sentence: "It is known already that \(product) "
+                + "\(words.renewal(of: product, by: next, "is renewed", "goes on")).")
+    }
+
+    private func renewal(_ product: String, by date: Timestamp?) -> Outlook {
         guard let date else {
             return Outlook(
                 code: .renewal, at: nil,
@@ -301,7 +280,11 @@ struct OutlookFinder {
 
     /// What a refund would do; nothing where nothing was charged.
     private func refund(_ product: String, _ shown: ShownReading) -> [Outlook] {
-        if let period = shown.period(at: instant), period.isFreeTrial || period.web?.isFree == true { return [] }
+        if let period = shown.period(at: instant) {
+            if period.isFreeTrial || period.web?.isFree == true { return [] }
+            // One that is known to come is told as what follows.
+            if period.revokedAt != nil { return [] }
+        }
         return [
             Outlook(
                 code: .refund, at: nil,
@@ -360,7 +343,9 @@ struct OutlookFinder {
             ]
         }
         var sold: [String] = []
-        let begun = Set(unpaid.filter(\.isPayable).map(\.productID))
+        // What was bought and gave nothing would give nothing again.
+        let idle = facts.idlePurchases(giving: entitlementID, at: instant).map(\.productID)
+        let begun = Set(unpaid.filter(\.isPayable).map(\.productID) + idle)
         for product in giving where !begun.contains(product.productID) {
             if facts.obstacle(toSelling: product, at: instant) != nil { continue }
             sold.append(product.productID)

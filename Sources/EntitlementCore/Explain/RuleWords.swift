@@ -13,8 +13,17 @@ struct RuleWords {
         "On \(instant.inWords), \(entitlementID) is \(givesAccess ? "open" : "closed"), because \(clause)."
     }
 
-    func notBegun(_ first: Reading) -> String {
-        "\(first.productID.map { "what \($0) gives" } ?? "the grant that gives it") begins only on \(first.start.inWords)"
+    /// - Parameter first: the first word of what begins first.
+    func notBegun(_ first: ShownReading) -> String {
+        let start = first.reading.start
+        guard let product = first.reading.productID else {
+            return "the grant that gives it begins only on \(start.inWords)"
+        }
+        // What was another's before.
+        if let period = first.period(at: start), period.opening < start {
+            return "\(product) is this customer's only from \(start.inWords) on"
+        }
+        return "what \(product) gives begins only on \(start.inWords)"
     }
 
     /// Why a source reads as it does.
@@ -22,17 +31,17 @@ struct RuleWords {
         let reading = shown.reading
         if let grant = shown.grant { return clause(reading, of: grant) }
         let product = reading.productID ?? ""
-        guard let period = shown.period(at: instant) else { return "\(product) reads \(reading.state.rawValue)" }
+        guard let period = shown.period(at: instant) else { return "\(product) is \(reading.state.rawValue)" }
         if period.web != nil, let clause = webClause(product, period, reading) { return clause }
         switch reading.reason {
         case .paidPeriod:
             return paid(product, period, shown)
         case .oneTimePurchase:
-            return "\(product) was bought\(shared(period)) on \(period.start.inWords) and does not run out"
-                + sinceWhen(period, shown)
+            let bought = period.web == nil ? "bought\(shared(period))" : "paid for"
+            return "\(product) was \(bought) on \(period.start.inWords) and does not run out" + sinceWhen(period, shown)
         case .leeway:
-            return "\(product) ran out on \(period.end.inWords), and the catalog's policy leaves it open for "
-                + "\(facts.catalog.policy.leewaySeconds) seconds more"
+            return "\(product) ran out on \(period.end.inWords), and the catalog's policy leaves it open until "
+                + reading.end.inWords
         case .gracePeriod:
             let end = graceEnd(of: reading, period)
             let until = end.map { " until \($0.inWords)" } ?? ""
@@ -44,15 +53,17 @@ struct RuleWords {
             let policy =
                 facts.catalog.policy.billingRetryGivesAccess ? ", during which the catalog's policy gives access" : ""
             return "the charge for \(product) that was due on \(period.expiry.inWords) failed, and the store is still "
-                + "trying to collect it\(policy)"
+                + "trying to collect it\(graceOver(shown))\(policy)"
         case .billingGivenUp:
             return "the charge for \(product) that was due on \(period.expiry.inWords) failed, and the store no longer "
-                + "tries to collect it"
+                + "tries to collect it" + (lapse(of: shown).map { ", since \($0.clause)" } ?? "")
         case .expired:
             let end = period.ending == .ranOut ? period.end : period.expiry
             let ranOut = "\(product) ran out on \(end.inWords)"
             guard period.isSubscription else { return ranOut }
-            return ranOut + (lapse(of: shown).map { ": \($0.clause)" } ?? " and no renewal of it is known")
+            if let lapse = lapse(of: shown) { return "\(ranOut): \(lapse.clause)" }
+            guard let next = shown.period(after: instant) else { return "\(ranOut) and no renewal of it is known" }
+            return "\(ranOut) and \(renewal(of: product, by: next, "was renewed", "went on"))"
         case .upgradedElsewhere:
             return "\(product) was upgraded to another product on \(period.end.inWords), and nothing has been heard of "
                 + "that one yet"
@@ -64,18 +75,60 @@ struct RuleWords {
                 ? "a part of what was paid for \(product) was refunded on \(date), and by the catalog's policy that ends "
                     + "access" : "\(product) was refunded on \(date)"
         case .familyRevoked:
-            return "\(product) is no longer shared by the family since \((period.revokedAt ?? reading.start).inWords)"
+            return "\(product) has not been shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
             let cause = tokenMove(of: shown).map { ": \($0.cause)" } ?? ""
-            return "\(product) is another customer's since \(reading.start.inWords)\(cause)"
+            return "\(product) has been another customer's since \(reading.start.inWords)\(cause)"
         case .grant, .grantRevoked, .renewalPending, .pastDue, .dispute, .cancelled, .paused:
-            return "\(product) reads \(reading.state.rawValue)"
+            return "\(product) is \(reading.state.rawValue)"
         }
     }
 
     /// The events that the words about a reading may rest on beside those that the reading itself names.
     func positionsBeside(_ shown: ShownReading) -> [Int64] {
         [lapse(of: shown)?.position].compactMap(\.self) + (tokenMove(of: shown)?.positions ?? [])
+            + (shown.reading.reason == .expired ? shown.period(after: instant)?.positions ?? [] : [])
+            + (shown.reading.reason == .paidPeriod ? refundPositions(beside: shown) : [])
+    }
+
+    /// That a known period follows another, and when.
+    func renewal(of product: String, by next: Period, _ renewed: String, _ changed: String) -> String {
+        let other = next.fact.productID
+        return (other == product ? renewed : "\(changed) as \(other)") + " on \(next.opening.inWords)"
+    }
+
+    private func refundPositions(beside shown: ShownReading) -> [Int64] {
+        (shown.period(at: instant).flatMap { partialRefund(of: $0) }?.positions ?? [])
+            + (earlierRefund(before: shown)?.positions ?? [])
+    }
+
+    private func graceOver(_ shown: ShownReading) -> String {
+        guard shown.previous?.reason == .gracePeriod else { return "" }
+        return ", and its grace period ended on \(shown.reading.start.inWords)"
+    }
+
+    /// The refund of a part by an instant, which ends no access; of the web with the events that state it.
+    private func partialRefund(of period: Period) -> (at: Timestamp, positions: [Int64])? {
+        guard period.revokedAt == nil else { return nil }
+        let refund: (at: Timestamp, positions: [Int64])?
+        if let invoice = period.web?.invoiceID {
+            var policy = facts.catalog.policy
+            policy.proratedRefund = .endsAccess
+            refund = web(period)?.withdrawals(policy).first(ofInvoice: invoice).map { ($0.at, $0.positions) }
+        } else {
+            refund = period.fact.revocation.map { ($0.date, []) }
+        }
+        return refund.flatMap { $0.at <= instant ? $0 : nil }
+    }
+
+    /// The period before the one that is shown, or the one before that, where it was refunded: people ask why that closed nothing.
+    private func earlierRefund(before shown: ShownReading) -> Period? {
+        guard case .chain(let chain) = shown.source.giver,
+            let index = chain.periods.lastIndex(where: { $0.opening <= instant })
+        else { return nil }
+        return chain.periods[..<index].suffix(2).last {
+            $0.revokedAt.map { $0 <= instant } ?? false && $0.revocationReason == .refunded
+        }
     }
 
     /// When access was lost and by what, and beside it what is shown.
@@ -87,7 +140,7 @@ struct RuleWords {
         return "\(name) gave access until \(lostAt.inWords), when \(loss(by: ending)); \(order)\(clause)"
     }
 
-    private func loss(by ending: ShownReading) -> String {
+    func loss(by ending: ShownReading) -> String {
         switch ending.reading.reason {
         case .expired:
             if ending.grant != nil { return "it ended" }
@@ -124,7 +177,7 @@ struct RuleWords {
 
     private func paid(_ product: String, _ period: Period, _ shown: ShownReading) -> String {
         let until = "from \(period.start.inWords) until \(period.expiry.inWords)"
-        let since = sinceWhen(period, shown)
+        let since = sinceWhen(period, shown) + refunds(period, shown)
         guard period.isSubscription else {
             return "\(product) was bought\(shared(period)) and runs \(until)\(since)"
         }
@@ -133,6 +186,17 @@ struct RuleWords {
         }
         if period.web?.isFree == true { return "\(product) runs \(until)\(since), and nothing was charged for it" }
         return "\(product) is paid\(shared(period)) \(until)\(since)"
+    }
+
+    /// Refunds that end nothing of a period that is paid.
+    private func refunds(_ period: Period, _ shown: ShownReading) -> String {
+        if let part = partialRefund(of: period) {
+            return
+                ", and a part of that was refunded on \(part.at.inWords), which by the catalog's policy ends no access"
+        }
+        guard let earlier = earlierRefund(before: shown), let refundedAt = earlier.revokedAt else { return "" }
+        return "; the refund of \(refundedAt.inWords) is of its period from \(earlier.start.inWords) until "
+            + "\(earlier.expiry.inWords) alone"
     }
 
     private func shared(_ period: Period) -> String {
@@ -146,7 +210,7 @@ struct RuleWords {
         let first = firstHeld(of: period, shown)
         // A period that was transferred begins anew for whom it was transferred to.
         if first.reading.start > period.opening {
-            return ", and is this customer's since \(first.reading.start.inWords)"
+            return ", and has been this customer's since \(first.reading.start.inWords)"
         }
         if let paidAt = recovery(of: period, first) { return ", and was paid on \(paidAt.inWords)" }
         return ""

@@ -1,14 +1,13 @@
 // What would change what was bought on the web: there Stripe charges, and the customer pays in its portal.
 
 extension OutlookFinder {
-    private var words: RuleWords { RuleWords(entitlementID: entitlementID, instant: instant, facts: facts) }
-
     /// What would change a reading of something that was bought on the web; `nil` where the words for all serve.
     func ofWeb(_ shown: ShownReading, _ product: String) -> [Outlook]? {
         guard let period = shown.period(at: instant), period.web != nil else { return nil }
         switch shown.reading.reason {
         case .renewalPending:
             let end = shown.reading.end
+            if let known = knownRenewal(of: product, shown) { return [known] }
             return [
                 payment(product),
                 Outlook(
@@ -31,6 +30,7 @@ extension OutlookFinder {
         case .billingGivenUp:
             return (isEnded(period) ? [] : [openInvoice()]) + purchases() + [grant()]
         case .expired where period.isSubscription:
+            if let known = knownRenewal(of: product, shown) { return [known] + purchases() + [grant()] }
             guard !isEnded(period), isPart(period) else { return purchases() + [grant()] }
             let renewal = Outlook(
                 code: .renewal, at: nil,
@@ -70,26 +70,28 @@ extension OutlookFinder {
     }
 
     /// What follows a paid period of a subscription.
-    func ofPaidTime(_ product: String, _ period: Period, until end: Timestamp) -> [Outlook] {
+    func ofPaidTime(_ product: String, _ period: Period, _ shown: ShownReading, until end: Timestamp) -> [Outlook] {
+        if let known = knownRenewal(of: product, shown) { return [known] }
+        let paid = period.isFreeTrial ? "the free trial" : "the paid period"
         guard isPart(period) else {
             let subject =
-                "It is no longer part of the subscription \(period.fact.originalTransactionID), and the paid period"
+                "It is no longer part of the subscription \(period.fact.originalTransactionID), and \(paid)"
             return [expiry(at: end, subject)]
         }
         switch words.web(period)?.charging(of: period.web, at: instant)?.renewal {
         case .charged:
-            return [charge(product, period), expiry(at: end, "Without a renewal the paid period")]
+            return [charge(product, period), expiry(at: end, "Without a renewal \(paid)")]
         case .paused, .awaitsCard:
             return [
-                expiry(at: period.end, "The subscription is paused: unless it is resumed, the paid period"),
+                expiry(at: period.end, "The subscription is paused: unless it is resumed, \(paid)"),
                 Outlook(
                     code: .resumption, at: nil,
                     sentence: "When the subscription to \(product) is resumed and paid for, it goes on."),
             ]
         case .cancelled, .awaitsPayment:
-            return [expiry(at: end, "It is set not to renew, and the paid period")]
+            return [expiry(at: end, "It is set not to renew, and \(paid)")]
         case nil:
-            return [expiry(at: end, "Without a renewal the paid period")]
+            return [expiry(at: end, "Without a renewal \(paid)")]
         }
     }
 

@@ -6,7 +6,9 @@ extension RuleWords {
         let due = period.end.inWords
         switch reading.reason {
         case .renewalPending:
-            return "\(product) was paid until \(due), and its renewal is not paid yet and has not failed"
+            return period.isFreeTrial
+                ? "the free trial of \(product) ran until \(due), and the first payment is not made yet and has not failed"
+                : "\(product) was paid until \(due), and its renewal is not paid yet and has not failed"
         case .pastDue:
             let policy =
                 facts.catalog.policy.graceGivesAccess ? "" : ", in which the catalog's policy gives no access"
@@ -23,7 +25,7 @@ extension RuleWords {
         case .cancelled:
             return "the subscription to \(product) was ended on \(due), before the time that was paid for was over"
         case .paused:
-            return "\(product) was paid until \(due), and its subscription is paused since"
+            return "\(product) was paid until \(due), and its subscription has been paused since"
         case .paidPeriod, .oneTimePurchase, .leeway, .grant, .gracePeriod, .expired, .upgradedElsewhere, .replaced,
             .refunded, .familyRevoked, .grantRevoked, .ownedByAnother:
             return nil
@@ -95,7 +97,8 @@ extension RuleWords {
         guard let dispute = dispute(over: period) else {
             return "the payment for \(product) was disputed on \((period.revokedAt ?? reading.start).inWords)"
         }
-        let lost = dispute.lostAt.map { ", and the dispute was lost on \($0.inWords)" } ?? ""
+        let lostAt = dispute.lostAt.flatMap { $0 <= instant ? $0 : nil }
+        let lost = lostAt.map { ", and the dispute was lost on \($0.inWords)" } ?? ""
         return "the payment for \(product) was disputed on \(dispute.created.inWords)\(lost)"
     }
 

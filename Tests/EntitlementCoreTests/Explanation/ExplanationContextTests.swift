@@ -81,7 +81,7 @@ struct ExplanationContextTests {
         #expect(outlook([month, retry], at: 40) == ["renewal", "retry_limit 90", "policy"])
         let recovered = Entry.statement(subscription("2", from: 50, to: 80, .renewal))
         #expect(
-            outlook([month, retry, recovered], at: 40) == ["renewal", "retry_limit 90", "policy", "known_next 50"])
+            outlook([month, retry, recovered], at: 40) == ["renewal 50", "retry_limit 90", "policy", "known_next 50"])
         let refunded = Entry.statement(subscription("1", from: 0, to: 30, revoked: 5))
         #expect(outlook([refunded], at: 10) == ["refund_reversal", "purchase"])
         let basic = Entry.statement(subscription("1", "basic", from: 0, to: 30))
@@ -135,7 +135,7 @@ struct ExplanationContextTests {
     }
 
     private static let others =
-        "which was another's, and nobody's access changed; a transfer by its owner would make it this customer's"
+        "which was another's, and nobody's access changed; a transfer would make it this customer's"
     private static let unknown =
         others + ", or, where it bears an Apple account with which nobody is linked, a link of that account."
     private static let unlinked =

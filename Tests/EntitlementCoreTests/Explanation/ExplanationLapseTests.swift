@@ -41,7 +41,15 @@ struct ExplanationLapseTests {
             because: ranOut + ": the store no longer sold it"),
         Case(
             testDescription: "a charge that failed, of which nothing else was heard",
-            told: [month, says(false, signed: 31, intent: 2)], cited: [1, 2], because: plain),
+            told: [month, says(false, signed: 31, intent: 2)], cited: [1, 2, 3],
+            because: ranOut + ": the charge for its renewal failed"),
+        Case(
+            testDescription: "set not to renew when it had ended already", told: [month, says(false, signed: 35)],
+            cited: [1, 2], because: plain),
+        Case(
+            testDescription: "renewed later than the instant, which is known now",
+            told: [month, .statement(subscription("2", from: 50, to: 80, .renewal))], cited: [1, 2, 3],
+            because: ranOut + " and was renewed on 20 February 2026, 00:00 UTC"),
         Case(
             testDescription: "a reason that the store does not tell",
             told: [month, says(false, signed: 31, intent: 5)], cited: [1, 2], because: plain),

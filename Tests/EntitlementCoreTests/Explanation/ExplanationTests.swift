@@ -45,7 +45,7 @@ struct ExplanationTests {
             testDescription: "a period received by transfer",
             told: [month, .fact(transfer(to: bob), recorded: 5)], at: 10, customer: bob,
             expected: "yes paid_period [1, 2, 3]",
-            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and is this "
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and has been this "
                 + "customer's since 6 January 2026, 00:00 UTC"),
         Case(
             testDescription: "a transfer between two who are one customer since",
@@ -59,7 +59,7 @@ struct ExplanationTests {
                 .fact(link(carol, to: bob), recorded: 9),
             ],
             at: 10, customer: bob, expected: "yes paid_period [1, 2, 3, 5]",
-            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and is this "
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and has been this "
                 + "customer's since 6 January 2026, 00:00 UTC"),
         Case(
             testDescription: "a transfer that was taken back",
@@ -68,7 +68,7 @@ struct ExplanationTests {
                 .fact(.transferUndo(TransferUndoFact(originalTransactionID: "1000", undoes: 3)), recorded: 8),
             ],
             at: 10, expected: "yes paid_period [1, 2, 3, 4]",
-            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and is this "
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and has been this "
                 + "customer's since 9 January 2026, 00:00 UTC"),
         Case(
             testDescription: "a season that the catalog says how long it runs",
@@ -82,8 +82,8 @@ struct ExplanationTests {
         Case(
             testDescription: "leeway", told: [month], policy: AccessPolicy(leewaySeconds: 86_400), at: 30.5,
             expected: "yes leeway [1, 2]",
-            because: "pro ran out on 31 January 2026, 00:00 UTC, and the catalog's policy leaves it open for 86400 "
-                + "seconds more"),
+            because: "pro ran out on 31 January 2026, 00:00 UTC, and the catalog's policy leaves it open until "
+                + "1 February 2026, 00:00 UTC"),
         Case(
             testDescription: "a grant", told: [.fact(granted(until: 60), recorded: 3)], expected: "yes grant [2]",
             because: "it was granted on 4 January 2026, 00:00 UTC, until 2 March 2026, 00:00 UTC"),
@@ -141,7 +141,7 @@ struct ExplanationTests {
         Case(
             testDescription: "the end of family sharing", told: [shared(revoked: 20)],
             expected: "no family_revoked [1, 2]",
-            because: "pro is no longer shared by the family since 21 January 2026, 00:00 UTC"),
+            because: "pro has not been shared by the family since 21 January 2026, 00:00 UTC"),
         Case(
             testDescription: "a grant taken back",
             told: [.fact(granted(), recorded: 3), .fact(takenBack(), recorded: 9.5)],
@@ -155,7 +155,7 @@ struct ExplanationTests {
             testDescription: "a transfer away",
             told: [.statement(subscription("1", from: 0, to: 90)), .fact(transfer(to: bob), recorded: 5)],
             expected: "no owned_by_another [1, 2, 3]",
-            because: "pro is another customer's since 6 January 2026, 00:00 UTC"),
+            because: "pro has been another customer's since 6 January 2026, 00:00 UTC"),
     ]
 
     static let absences: [Case] = [

@@ -70,17 +70,18 @@ struct TokenMoveTests {
             testDescription: "the second period",
             told: [month(of: alice), second(of: alice), second(signed: 40, of: bob)], at: 50,
             expected: "owned_by_another [1, 2, 3, 4]",
-            because: "pro is another customer's since 31 January 2026, 00:00 UTC: it bears another customer's account "
+            because:
+                "pro has been another customer's since 31 January 2026, 00:00 UTC: it bears another customer's account "
                 + "token since the statement of 10 February 2026, 00:00 UTC"),
         Case(
             testDescription: "a second period that never bore another token",
             told: [month(of: alice), second(of: bob)], at: 50, expected: "owned_by_another [1, 2, 3]",
-            because: "pro is another customer's since 31 January 2026, 00:00 UTC"),
+            because: "pro has been another customer's since 31 January 2026, 00:00 UTC"),
         Case(
             testDescription: "a transfer alone",
             told: [month(of: alice), second(of: alice), .fact(transfer(to: bob), recorded: 40)], at: 50,
             expected: "owned_by_another [1, 3, 4]",
-            because: "pro is another customer's since 10 February 2026, 00:00 UTC"),
+            because: "pro has been another customer's since 10 February 2026, 00:00 UTC"),
     ]
 
     @Test("the old owner is told by which statement, and both that say so are cited", arguments: cases)
@@ -97,7 +98,7 @@ struct TokenMoveTests {
         let told = [Self.month(of: alice), Self.month(signed: 10, of: bob)]
         #expect(
             CustomerHistory(told).explanation(at: 20).considered.map(\.sentence) == [
-                "pro reads active, and is another customer's: it bears another customer's account token since the "
+                "pro is active, and is another customer's: it bears another customer's account token since the "
                     + "statement of 11 January 2026, 00:00 UTC."
             ])
         #expect(CustomerHistory(of: bob, told).explanation(at: 20).decision.givesAccess)

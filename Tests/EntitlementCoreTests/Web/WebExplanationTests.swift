@@ -123,8 +123,8 @@ struct WebExplanationTests {
             ]),
         Case(
             testDescription: "run out after it was taken out of the subscription", told: [month, both, removed], at: 31,
-            expected: "no expired [1, 2, 3]",
-            because: "pro ran out on 31 January 2026, 00:00 UTC and no renewal of it is known",
+            expected: "no expired [1, 2, 3, 4, 5]",
+            because: "pro ran out on 31 January 2026, 00:00 UTC: it was taken out of the subscription",
             outlook: [.purchase, .grant],
             outlookSays: [
                 "A purchase of a product that gives premium would open it: coins, lifetime, pro, pro.max, pro.yearly, …."
@@ -146,7 +146,7 @@ struct WebExplanationTests {
         Case(
             testDescription: "bought for ever", told: [paidOnce(at: 0, original: "sub_1")], at: 3,
             expected: "yes one_time_purchase [1, 2, 3]",
-            because: "lifetime was bought on 1 January 2026, 00:00 UTC and does not run out", outlook: [.refund]),
+            because: "lifetime was paid for on 1 January 2026, 00:00 UTC and does not run out", outlook: [.refund]),
         Case(
             testDescription: "a renewal under way", told: [month, says("active", at: 30, until: 60)], at: 31,
             expected: "yes renewal_pending [1, 2, 3, 4]",
@@ -262,7 +262,7 @@ struct WebExplanationTests {
         Case(
             testDescription: "paused", told: [month, says("paused", at: 30)], at: 31,
             expected: "no paused [1, 2, 3, 4]",
-            because: "pro was paid until 31 January 2026, 00:00 UTC, and its subscription is paused since",
+            because: "pro was paid until 31 January 2026, 00:00 UTC, and its subscription has been paused since",
             outlook: [.resumption, .grant]),
         Case(
             testDescription: "run out", told: [month], at: 31, expected: "no expired [1, 2, 3]",
@@ -271,9 +271,15 @@ struct WebExplanationTests {
             outlookSays: ["A renewal of pro would open it from when it is paid; none has been heard of."]),
         Case(
             testDescription: "run out, and ended", told: [month, says("canceled", at: 30, ended: 30)], at: 31,
-            expected: "no expired [1, 2, 3]",
-            because: "pro ran out on 31 January 2026, 00:00 UTC and no renewal of it is known",
+            expected: "no expired [1, 2, 3, 4]",
+            because: "pro ran out on 31 January 2026, 00:00 UTC: its subscription was ended",
             outlook: [.purchase, .grant]),
+        Case(
+            testDescription: "run out, and cancelled before", told: [month, says("active", at: 5, cancelsAtEnd: true)],
+            at: 31,
+            expected: "no expired [1, 2, 3, 4]",
+            because: "pro ran out on 31 January 2026, 00:00 UTC: it was set not to renew",
+            outlook: [.renewal, .purchase, .grant]),
     ]
 
     private static func history(
@@ -311,6 +317,22 @@ struct WebExplanationTests {
         #expect(decision.source == .webCheckout)
     }
 
+    @Test("inside a period that was renewed the renewal is known, and a part refunded that ends nothing is told")
+    func known() {
+        let renewed = paid("2", line("2", from: 30, to: 60), at: 30.5)
+        let history = Self.history([Self.month, says("active", at: 0, until: 30), renewed], policy: AccessPolicy())
+        #expect(
+            history.explanation(at: 10).outlook.first?.sentence
+                == "It is known already that pro is renewed on 31 January 2026, 12:00 UTC.")
+        var policy = AccessPolicy()
+        policy.proratedRefund = .keepsAccess
+        let part = Self.history([Self.month, refunded(at: 10, 300)], policy: policy).explanation(at: 12)
+        #expect(part.decision.givesAccess)
+        #expect(
+            part.decision.sentence.contains(", and a part of that was refunded on 11 January 2026, 00:00 UTC, which"))
+        #expect(part.cited == [1, 2, 3, 4])
+    }
+
     @Test("a renewal that was transferred says since when, and only that one")
     func transferred() {
         let told = [Self.month, paidLine("2", from: 30, to: 60, at: 30 + hours(1))]
@@ -318,8 +340,8 @@ struct WebExplanationTests {
             let history = Self.history(told, policy: AccessPolicy(), of: customer, transferred: 40)
             return history.explanation(at: 45).decision.sentence
         }
-        #expect(sentence(of: bob).hasSuffix("and is this customer's since 10 February 2026, 00:00 UTC."))
-        #expect(sentence(of: alice).hasSuffix("pro is another customer's since 10 February 2026, 00:00 UTC."))
+        #expect(sentence(of: bob).hasSuffix("and has been this customer's since 10 February 2026, 00:00 UTC."))
+        #expect(sentence(of: alice).hasSuffix("pro has been another customer's since 10 February 2026, 00:00 UTC."))
     }
 
     @Test("of several catalogs the one in force is cited, also where the search looks at everything")
@@ -360,7 +382,7 @@ struct WebExplanationTests {
         let explanation = Self.history([stranger], policy: AccessPolicy()).explanation(at: 3)
         #expect(explanation.considered.map(\.loss) == [.productNotMapped])
         #expect(explanation.considered.map(\.source) == [.webCheckout])
-        #expect(explanation.considered.first?.sentence.hasPrefix("prod_x reads active") == true)
+        #expect(explanation.considered.first?.sentence.hasPrefix("prod_x is active") == true)
         #expect(
             Explainer(Self.history([Self.month], policy: AccessPolicy()), at: day(3)).products.map(\.productID) == [
                 "pro"

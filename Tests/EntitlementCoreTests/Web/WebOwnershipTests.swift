@@ -66,7 +66,7 @@ struct WebOwnershipTests {
             let history = CustomerHistory(
                 of: customer, environment: .production, position: 9, events: named + more)
             return Explainer(history, at: day(3)).refusedClaims.map {
-                "\($0.event.position) \($0.originalTransactionID) \($0.sentence.contains("is another's"))"
+                "\($0.event.position) \($0.originalTransactionID) \($0.sentence.contains("belongs to the other"))"
             }
         }
         func later(_ fact: LedgerFact) -> HistoryEvent {

@@ -76,9 +76,12 @@ extension WebSubscription {
 extension WebOriginal {
     /// What was said last of the subscription by an instant, in words that this version knows; that it is over is terminal, and
     /// needs no others.
-    package func statement(at instant: Timestamp) -> WebSubscription? {
+    package func statement(at instant: Timestamp) -> WebSubscription? { lastStatement(at: instant)?.value }
+
+    /// The same with the event that says it.
+    func lastStatement(at instant: Timestamp) -> WebStated<WebSubscription>? {
         let told = subscriptions.prefix { $0.statedAt <= instant }
-        return (told.last { $0.value.endedAt != nil } ?? told.last { $0.value.status.isKnown })?.value
+        return told.last { $0.value.endedAt != nil } ?? told.last { $0.value.status.isKnown }
     }
 
     /// Whether the newest statement by an instant says that the subscription renews, in the sense of `will_renew`; `nil` where

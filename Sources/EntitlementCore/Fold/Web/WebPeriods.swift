@@ -143,7 +143,7 @@ extension WebOriginal {
 
     /// The first event that said it was paid; where none did, the latest date that was read: a session and an intent are made
     /// before they are paid.
-    private var firstPaid: WebStated<WebPayment>? {
+    var firstPaid: WebStated<WebPayment>? {
         let paid = payments.filter { $0.value.paidAt != nil }
         let byEvent = paid.filter(\.value.isPaidByEvent)
         func isEarlier(_ left: WebStated<WebPayment>, _ right: WebStated<WebPayment>) -> Bool {

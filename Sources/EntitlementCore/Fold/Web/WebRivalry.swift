@@ -91,17 +91,17 @@ extension Explainer {
             if owner == facts.customer, facts.owns(id) {
                 sentence =
                     rivalry.isGiven
-                    ? "On \(date) it was known that the purchase \(id) names another customer, after it was given to this one "
-                        + "as nobody's; a transfer would make it the other's."
-                    : "On \(date) it was known that the purchase \(id) names another customer beside this one, whose it is "
-                        + "by what it says in the place that counts; a transfer would make it the other's."
+                    ? "On \(date) it became known that the purchase \(id) names another customer; it was given to this one "
+                        + "before, as nobody's. A transfer would give it to the other."
+                    : "On \(date) it became known that the purchase \(id) names two customers. It belongs to this one, who is "
+                        + "named where that counts more; a transfer would give it to the other."
             } else if rival == facts.customer, !facts.owns(id) {
                 sentence =
                     rivalry.isGiven
-                    ? "On \(date) it was known that the purchase \(id) names this customer, after it was given to another as "
-                        + "nobody's; a transfer would make it this customer's."
-                    : "On \(date) it was known that the purchase \(id) names this customer, and is another's by what it "
-                        + "says in the place that counts; a transfer would make it this customer's."
+                    ? "On \(date) it became known that the purchase \(id) names this customer; it was given to another "
+                        + "before, as nobody's. A transfer would make it this customer's."
+                    : "On \(date) it became known that the purchase \(id) names two customers. It belongs to the other, who "
+                        + "is named where that counts more; a transfer would make it this customer's."
             } else {
                 continue
             }
