@@ -1,3 +1,4 @@
+import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
@@ -136,8 +137,12 @@ extension Call {
             throw problem
         }
         let isLeftOut = request.body.isEmpty && operation.body?.isRequired == false
+        guard isLeftOut || !request.body.isEmpty else {
+            throw Problem(.malformedRequest, "The request has no body; send a JSON object.")
+        }
+        let body: Body
         do throws(CommandBodyError) {
-            return try Body(parsing: isLeftOut ? Array("{}".utf8) : request.body)
+            body = try Body(parsing: isLeftOut ? Array("{}".utf8) : request.body)
         } catch {
             let code: ProblemCode =
                 switch error.kind {
@@ -147,6 +152,18 @@ extension Call {
                 }
             throw Problem(code, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
+        // A device's list of statements is long, and nobody wrote it by hand.
+        if !isLeftOut, type != ReconcileRequest.self { try refuseRepeatedNames() }
+        return body
+    }
+}
+
+extension Call {
+    /// Refuses a body in which one object has a name twice: which of them is meant nobody can tell.
+    func refuseRepeatedNames() throws(Problem) {
+        guard let name = JSONValue.repeatedName(in: request.body).map({ String($0.prefix(64)) }) else { return }
+        throw Problem(
+            .malformedRequest, "The body has \(name) twice in one object; leave one of them.", param: name)
     }
 }
 

@@ -134,12 +134,12 @@ struct Call: Sendable {
         return instant
     }
 
-    /// A whole number of the query, 0 or more; one too large to hold counts as the largest.
-    func wholeNumber(_ parameter: Parameter) throws(Problem) -> Int64? {
+    /// A whole number of the query, `least` or more; one too large to hold counts as the largest.
+    func wholeNumber(_ parameter: Parameter, least: Int64 = 0) throws(Problem) -> Int64? {
         guard let text = try value(of: parameter) else { return nil }
-        guard let number = Self.wholeNumber(text) else {
+        guard let number = Self.wholeNumber(text), least <= number else {
             throw Problem(
-                .malformedRequest, "\(parameter.name) is a whole number, 0 or more.", param: parameter.name)
+                .malformedRequest, "\(parameter.name) is a whole number, \(least) or more.", param: parameter.name)
         }
         return number
     }
@@ -156,8 +156,7 @@ struct Call: Sendable {
     /// Where a page begins, and how long it is at most.
     func page() throws(Problem) -> (after: Int64, limit: Int) {
         let after = try wholeNumber(.after) ?? 0
-        let limit = try wholeNumber(.limit) ?? 100
-        guard limit > 0 else { throw Problem(.malformedRequest, "limit is 1 or more.", param: "limit") }
+        let limit = try wholeNumber(.limit, least: 1) ?? 100
         return (after, Int(min(limit, Int64(LedgerReader.pageLimit))))
     }
 

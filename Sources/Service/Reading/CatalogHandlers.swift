@@ -38,11 +38,14 @@ extension Application {
 
     /// The catalog that a request's body holds.
     static func catalog(in call: Call) throws(Problem) -> Catalog {
+        let catalog: Catalog
         do throws(CatalogDocumentError) {
-            return try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored).catalog
+            catalog = try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored).catalog
         } catch {
             throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
+        try call.refuseRepeatedNames()
+        return catalog
     }
 
     private static func answer(_ catalog: Catalog, writtenAt: Int64, position: Int64) throws -> HTTPResponse {

@@ -1,3 +1,4 @@
+import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
 import Ledger
@@ -26,7 +27,11 @@ struct CatalogApplyCommand: Command {
         let path = arguments.operands[0]
         let catalog: Catalog
         do {
-            catalog = try CatalogDocument(parsing: Files.read(path), unknownMembers: .refused).catalog
+            let text = try Files.read(path)
+            if let name = JSONValue.repeatedName(in: text) {
+                throw CommandFailure(description: "\(path): \(name) is there twice in one object")
+            }
+            catalog = try CatalogDocument(parsing: text, unknownMembers: .refused).catalog
         } catch let error as CatalogDocumentError {
             throw CommandFailure(description: "\(path): \(error)")
         }

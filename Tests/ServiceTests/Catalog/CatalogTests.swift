@@ -50,6 +50,15 @@ struct CatalogTests {
         #expect(try await !rig.put(text).text.contains("levels"))
     }
 
+    @Test("a body that has one name twice is refused, and the catalog in force stays")
+    func repeatedName() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        let refused = try await rig.put(#"{"products":[],"products":[]}"#)
+        #expect(refused.status == 400 && refused.text.contains("products twice in one object"), "\(refused.text)")
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
+    }
+
     @Test("a change applies to every instant, and what was answered before stays readable")
     func retroactive() async throws {
         let rig = try await EntitlementsTests.rig()

@@ -80,6 +80,7 @@ struct LinkCommandTests {
             ("c", #"{"undo":4}"#, "", "404 not_found", "undo"),
             ("a", #"{"undo":4}"#, "?environment=sandbox", "404 not_found", "undo"),
             ("a", "{}", "", "400 malformed_request", nil), ("a", "", "", "400 malformed_request", nil),
+            ("a", #"{"customer_id":"b","customer_id":"c"}"#, "", "400 malformed_request", "customer_id"),
             ("a", #"{"undo":0}"#, "", "400 malformed_request", "undo"),
             ("a", #"{"customer_id":"b","environment":"x"}"#, "", "400 malformed_request", "environment"),
             (
