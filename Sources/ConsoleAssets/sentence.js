@@ -87,32 +87,37 @@ function sentence(entitlement, name, { course, lost, isAhead } = {}) {
     case "leeway": return goingOn(say.leeway(name, end), next);
     case "grace_period":
     case "past_due": return goingOn(say.grace(name, end), next);
-    case "billing_retry": return goingOn(say.retryWith(name), next);
+    case "billing_retry": return goingOn(isOnWeb(entitlement) ? say.unpaidWith(name) : say.retryWith(name), next);
     default: return say.holds(name);
   }
 }
+
+const isOnWeb = ({ source }) => source === "web_checkout";
 
 // One and the same trouble: its last word tells all of it.
 const unpaid = ["grace_period", "past_due", "billing_retry", "renewal_pending", "billing_given_up"];
 
 // The reason is that of the state now, which may have come long after access was lost: the date goes with the reason of then.
-function lossSentence({ reason, since }, name, lost) {
-  const now = say.lostBy[reason.code] ?? say.lostBy.expired;
+function lossSentence({ reason, since, source }, name, lost) {
+  const lostBy = isOnWeb({ source }) ? { ...say.lostBy, ...say.lostOnWebBy } : say.lostBy;
+  const now = lostBy[reason.code] ?? lostBy.expired;
   if (!lost) return say.none(name, now);
   const when = timeText(millis(since));
   const isUnpaid = unpaid.includes(lost);
   if (lost === reason.code || (isUnpaid && unpaid.includes(reason.code))) return say.lost(name, when, now);
-  return `${say.lost(name, when, isUnpaid ? say.lostBy.unpaid : say.lostBy[lost] ?? say.lostBy.other)} `
+  return `${say.lost(name, when, isUnpaid ? lostBy.unpaid : lostBy[lost] ?? lostBy.other)} `
     + (lost === "other" ? say.ofAnother(now) : say.also(now));
 }
 
 // Only the end of all access is known, and by what it begins: the end is said of nothing in it.
-function foreseen({ until, reason, offer, ownership, will_renew: renews }, name) {
+function foreseen({ until, reason, offer, ownership, source, will_renew: renews }, name) {
   const code = reason.code === "past_due" ? "grace_period" : say.atPresent[reason.code] ? reason.code
     : offer?.discount === "free_trial" ? "free_trial" : ownership;
   return [say.paid(name, text(millis(until))), say.atPresent[code],
-    reason.code === "paid_period" && renews !== null && (renews ? say.renews : say.doesNotRenew)].filter(Boolean).join(" ");
+    reason.code === "paid_period" && renews !== null && (renews ? say.renews : ending({ source }))].filter(Boolean).join(" ");
 }
+
+const ending = (entitlement) => (isOnWeb(entitlement) ? say.isSetToEnd : say.doesNotRenew);
 
 const mostNext = 3;
 
@@ -124,7 +129,7 @@ function goingOn(start, next) {
 }
 
 // Access may last longer than what is paid for: by a grace period, or while the next renewal is waited for.
-function paidSentence({ will_renew: renews, offer }, name, { until, next, paid, trial, isTrialLast }, isShared) {
+function paidSentence({ will_renew: renews, offer, source }, name, { until, next, paid, trial, isTrialLast }, isShared) {
   const [first, ...others] = next;
   const isTrial = offer?.discount === "free_trial" && trial !== null;
   const isShort = paid !== null && paid < until - 1000;
@@ -133,9 +138,10 @@ function paidSentence({ will_renew: renews, offer }, name, { until, next, paid, 
   }
   // It renews when it ends, and not where it is cut short or something of it follows already.
   const isRenewing = renews === true && (isTrial ? isTrialLast : true) && (paid === null || paid <= until + 1000);
-  const end = text(isShort && renews ? paid : until);
+  // On the web an hour is waited for a renewal that was not heard of, also where an end is set for later.
+  const end = text(isShort && (renews || isOnWeb({ source })) ? paid : until);
   const start = isTrial ? say.trial(name, text(trial)) : isShared ? say.shared(name, end) : say.paid(name, end);
   // Without its periods nobody knows whether access lasts longer than what is paid for.
   if (isRenewing && (first?.state ?? "active") === "active") return `${start} ${paid ? say.renewsThen : say.renews}`;
-  return goingOn(renews === false && isTrialLast ? `${start} ${say.doesNotRenew}` : start, next);
+  return goingOn(renews === false && isTrialLast ? `${start} ${ending({ source })}` : start, next);
 }

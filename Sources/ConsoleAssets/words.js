@@ -73,8 +73,8 @@ export const words = {
   // A customer
   answer: "What they hold",
   holdsNothing: "Nothing.",
-  neverHeld: "They hold nothing, and never held anything.",
-  heldNothing: "They hold nothing, and had held nothing by then.",
+  neverHeld: "They hold nothing: what they bought or were given gives nothing, and never did.",
+  heldNothing: "They hold nothing: what they had bought or been given by then gave nothing.",
   mayKnowNothing: "They hold nothing that this key may see.",
   notAllPurchases: "Purchases that give nothing now are shown to keys that may read events.",
   nothingKnown: (id) => `Nobody is known by “${id}”. The ledger has never heard of this id.`,
@@ -106,12 +106,15 @@ export const words = {
     renewsThen: "It renews by itself then.",
     renews: "It renews by itself.",
     doesNotRenew: "It will not renew.",
+    // Of Stripe’s an end may be set that comes after further charges, or before the paid time is over.
+    isSetToEnd: "It ends then, or on the date that is set for its end in Stripe.",
     granted: (name) => `They have ${name} without an end: it was granted.`,
     grantedUntil: (name, until) => `They have ${name} until ${until}: it was granted.`,
     pending: (name, until) => `They have ${name}. Their renewal is due and not yet heard of${until ? `; that is waited for until ${until}` : ""}.`,
     grace: (name, until) => `They still have ${name}, though the last renewal could not be charged: a grace period runs`
       + `${until ? ` until ${until}` : ""}. They should look at how they pay.`,
     retryWith: (name) => `They still have ${name}, though the renewal could not be charged: the store keeps trying. They should look at how they pay.`,
+    unpaidWith: (name) => `They still have ${name}, though the renewal is not paid. They pay in Stripe’s customer portal.`,
     none: (name, why) => `They have no ${name}: ${why}`,
     lost: (name, since, why) => `They have had no ${name} since ${since}: ${why}`,
     also: (what) => `Also, ${what}`,
@@ -131,7 +134,7 @@ export const words = {
         + "they should look at how they pay.",
       billing_given_up: "the renewal could not be charged, and the store has given up trying.",
       renewal_pending: "their renewal is due, and no payment was heard of.",
-      refunded: "the purchase was refunded.",
+      refunded: "a refund was made for it.",
       family_revoked: "their family stopped sharing it with them.",
       dispute: "the payment was disputed with their bank.",
       cancelled: "the subscription was ended before its time.",
@@ -142,6 +145,12 @@ export const words = {
       // Where the reason is known by half.
       unpaid: "the renewal could not be charged.",
       other: "what gave it until then ended.",
+    },
+    // On the web Stripe may have stopped trying, and nothing need have failed.
+    lostOnWebBy: {
+      billing_retry: "the renewal is not paid. It comes back as soon as it is paid; they pay in Stripe’s customer portal.",
+      billing_given_up: "the renewal was not paid, and counts as given up.",
+      unpaid: "the renewal was not paid.",
     },
     // Where access goes on by something else.
     after: (until, by) => `After that they have it ${until ? `until ${until}` : "without a known end"}, by ${by}.`,

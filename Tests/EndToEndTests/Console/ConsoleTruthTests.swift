@@ -42,16 +42,16 @@ struct ConsoleTruthTests {
             try await stage.browser.wait("#answer", says: "it ran out.")
             let said = try await stage.browser.text("#answer") ?? ""
             #expect(said.contains("They have had no season since "), "\(said)")
-            #expect(said.contains(": it ran out. Also, the purchase was refunded."), "\(said)")
+            #expect(said.contains(": it ran out. Also, a refund was made for it."), "\(said)")
             // Where both are one, it is said once.
             try await stage.show(stage.cleo.id)
-            try await stage.browser.wait("#answer", says: ": the purchase was refunded.")
+            try await stage.browser.wait("#answer", says: ": a refund was made for it.")
             #expect(try await stage.browser.text("#answer")?.contains("Also,") == false)
             // What is only foreseen has no date of a loss.
             try await stage.browser.click("#do-grant")
             try await stage.foresee([("#entitlement", "studio"), ("#reason", "r")])
             let foreseen = try await stage.browser.text("#outcome") ?? ""
-            #expect(foreseen.contains("They have no ") && foreseen.contains(": the purchase was refunded."))
+            #expect(foreseen.contains("They have no ") && foreseen.contains(": a refund was made for it."))
             try await stage.expectCleanConsole()
         }
     }

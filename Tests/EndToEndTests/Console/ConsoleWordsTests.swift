@@ -30,6 +30,10 @@ struct ConsoleWordsTests {
         for code in ReasonCode.allCases { #expect(Self.has(code.rawValue, in: table), "\(code.rawValue)") }
         // What is said where the reason of the loss is not that of the present, and only half of it is known to hold still.
         for name in ["unpaid", "other"] { #expect(Self.has(name, in: table), "\(name)") }
+        // Stripe may have stopped trying, and nothing need have failed.
+        let onWeb = try Self.table("lostOnWebBy")
+        for name in ["billing_retry", "billing_given_up", "unpaid"] { #expect(Self.has(name, in: onWeb), "\(name)") }
+        for word in ["store", "could not be charged"] { #expect(!onWeb.contains(word), "\(word)") }
         let sentences = try Self.text("sentence.js")
         #expect(!sentences.contains("say.lost(name, since"), "the date goes with the reason of then")
     }
