@@ -65,13 +65,15 @@ enum Example {
          "known_at":1234,"fold_version":1,
          "catalog":{"position":3,"recorded_at":"2025-12-01T09:00:00.000Z","policy":\(policy),"products":[\(product)]},
          "entitlements":[{"id":"premium","decision":\(entitlement),
-          "rule":{"code":"paid_period","sentence":"A paid period runs until 2027-01-01T00:00:00.000Z."},
+          "rule":{"code":"paid_period","sentence":"On 20 November 2026, 19:00 UTC, premium is open, because \
+        com.example.pro.yearly is paid from 1 January 2026, 00:00 UTC until 1 January 2027, 00:00 UTC."},
           "events":[{"position":15,"type":"renewed","occurred_at":"2026-01-01T00:00:01.000Z",
-           "recorded_at":"2026-01-01T00:00:02.120Z","source":"app_store","evidence_sha256":"\(hash)",
+           "recorded_at":"2026-01-01T00:00:02.120Z","source":"app_store_notification","evidence_sha256":"\(hash)",
            "notification":{"type":"DID_RENEW","subtype":null,"uuid":"3838df56-31ab-4e2d-9f44-9b2b3b6b9a11"},
            "ownership":"purchased"}],
           "considered":[],"would_change":[{"code":"renewal","at":"2027-01-01T00:00:00.000Z",
-           "sentence":"It renews on 2027-01-01T00:00:00.000Z."}],"catalog_change":null}],"conflicts":[]}
+           "sentence":"The store is to renew com.example.pro.yearly by 1 January 2027, 00:00 UTC; that renewal has \
+        not been heard of yet."}],"catalog_change":null}],"conflicts":[]}
         """
 
     static let transfer = """
@@ -119,7 +121,8 @@ enum Example {
 
     private static func event(_ more: String = "") -> String {
         """
-        {"position":15,"id":"evt_0f3a9c5d7e1b2468","type":"renewed","environment":"production","source":"app_store",
+        {"position":15,"id":"evt_0f3a9c5d7e1b2468","type":"renewed","environment":"production",
+         "source":"app_store_notification",
          "customer_id":"c-1","original_transaction_id":"2000000123456780","transaction_id":"2000000123456790",
          "product_id":"com.example.pro.yearly","occurred_at":"2026-01-01T00:00:01.000Z",
          "recorded_at":"2026-01-01T00:00:02.120Z",
