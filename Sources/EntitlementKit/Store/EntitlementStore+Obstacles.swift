@@ -10,9 +10,21 @@ extension EntitlementStore {
         let number: Int
         /// In milliseconds of uptime.
         let begun: Int64
+        /// The same as an instant.
+        let beganAt: Timestamp
         var isOnWeb: Bool
         /// Server and store were asked for it what is owned.
         var hasLooked = false
+        /// The transactions of the product that came since and may be this purchase.
+        var came: Set<String> = []
+
+        /// Notes a transaction of the product that was not known before.
+        ///
+        /// The store delivers what is bought. Its lists may come late, and hold what was bought long ago.
+        mutating func note(_ transaction: DeviceTransaction, isDelivered: Bool) {
+            guard isDelivered || transaction.payload.purchaseDate >= beganAt else { return }
+            came.insert(transaction.payload.transactionID)
+        }
     }
 
     /// How long a purchase may take before the same product can be bought once more, in milliseconds.
@@ -28,7 +40,7 @@ extension EntitlementStore {
             if isOnWeb || other.isOnWeb, !given.isDisjoint(with: entitlements(of: id)) { return nil }
         }
         purchaseCount += 1
-        let begun = PurchaseUnderWay(number: purchaseCount, begun: uptime, isOnWeb: isOnWeb)
+        let begun = PurchaseUnderWay(number: purchaseCount, begun: uptime, beganAt: now, isOnWeb: isOnWeb)
         purchases[productID] = begun
         return begun
     }

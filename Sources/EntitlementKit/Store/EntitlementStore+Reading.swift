@@ -118,8 +118,9 @@ extension EntitlementStore {
         } else if reading.isUnfinished, !disk.outdated.contains(.statements) {
             gate.stored(ledger.book.content(of:))
         }
-        // What was approved waits no more.
         for transaction in intake.transactions where intake.news.contains(transaction.payload.transactionID) {
+            purchases[transaction.payload.productID]?.note(transaction, isDelivered: reading.origin == .delivery)
+            // What was approved waits no more.
             if checkouts.came(transaction.payload.productID, at: transaction.payload.purchaseDate) {
                 disk.note(.checkouts)
             }

@@ -109,4 +109,61 @@ struct PurchaseOutcomeTests {
         await door.open()
         #expect(await sheet.value.purchase?.transactionID == "1")
     }
+
+    @Test("what the store lists late of long ago is no purchase that failed meanwhile", arguments: [true, false])
+    func listedLate(_ isUnfinished: Bool) async {
+        let (list, sheetDoor) = (Door(), Door())
+        let old = Statements.transaction("1", product: "coins", until: nil, type: "Consumable")
+        let rig = KitRig(day: 400) {
+            if isUnfinished { $0.unfinished = [old] } else { $0.all = [old] }
+            $0.doors = [isUnfinished ? .unfinishedTransactions : .allTransactions: list, .purchase: sheetDoor]
+            $0.purchase = .failure(PurchaseError(.network))
+        } configuration: {
+            $0.acknowledgedKinds = [.consumable]
+        }
+        await rig.store.start()
+        await eventually("the list is asked for") { await list.visitors > 0 }
+        let sheet = Task { [store = rig.store] in await store.purchase("coins") }
+        await eventually("the sheet is shown") { await sheetDoor.visitors == 1 }
+        await list.open()
+        await eventually("the list is there") { await rig.store.ledger.book.transactions["1"] != nil }
+        await sheetDoor.open()
+        #expect(await sheet.value == .failed(PurchaseError(.network, of: "coins")))
+    }
+
+    @Test("another customer's renewal that is delivered while a purchase fails is not that purchase")
+    func othersRenewal() async {
+        let (ann, bob, sheetDoor) = (UUID(), UUID(), Door())
+        let rig = KitRig(day: 30) {
+            $0.doors[.purchase] = sheetDoor
+            $0.purchase = .failure(PurchaseError(.network))
+        }
+        await rig.launch()
+        await rig.store.identify(customerID: ann.uuidString, token: "a")
+        await rig.store.settled()
+        let sheet = Task { [store = rig.store] in await store.purchase("monthly") }
+        await eventually("the sheet is shown") { await sheetDoor.visitors == 1 }
+        rig.device.push(Statements.transaction("2", original: "1", from: 30, until: 60, token: bob, renewal: true))
+        await eventually("it is known") { await rig.store.ledger.book.transactions["2"] != nil }
+        await sheetDoor.open()
+        #expect(await sheet.value == .failed(PurchaseError(.network, of: "monthly")))
+    }
+
+    @Test("a purchase that a reading of the store showed before its call threw is one that succeeded")
+    func readBefore() async {
+        let sheetDoor = Door()
+        let rig = KitRig {
+            $0.doors[.purchase] = sheetDoor
+            $0.purchase = .failure(PurchaseError(.network))
+        }
+        await rig.launch()
+        let sheet = Task { [store = rig.store] in await store.purchase("monthly") }
+        await eventually("the sheet is shown") { await sheetDoor.visitors == 1 }
+        // Whoever confirms it in their bank's app comes back to the app before the call ends.
+        rig.device.edit { $0.unfinished = [Statements.transaction("1", from: 1)] }
+        await rig.store.applicationWillEnterForeground()
+        await rig.waitUntilGives()
+        await sheetDoor.open()
+        #expect(await sheet.value.purchase?.transactionID == "1")
+    }
 }

@@ -97,7 +97,6 @@ extension EntitlementStore {
             }
             if let error = await obstacle(to: productID, isOnWeb: false) { return .failed(error) }
         }
-        let known = Set(ledger.book.transactions.keys)
         do {
             // The store signs it into the transaction, so that it is the customer's on every device at once.
             let accountToken = await appAccountToken()
@@ -105,9 +104,9 @@ extension EntitlementStore {
             if accountToken == nil, ledger.identified != nil { logMissingAccountToken(productID) }
             let stated = StorePurchaseOptions(
                 appAccountToken: accountToken, quantity: options.quantity, offer: offer)
-            return await taken(.success(try await store.purchase(productID, options: stated)), of: productID, known)
+            return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
         } catch {
-            return await taken(.failure(error), of: productID, known)
+            return await taken(.failure(error), of: productID)
         }
     }
 
@@ -147,7 +146,7 @@ extension EntitlementStore {
         _ result: Result<StorePurchaseResult, any Error>, of productID: String
     ) async -> PurchaseOutcome {
         await ready()
-        return logged(await taken(result, of: productID, Set(ledger.book.transactions.keys)), of: productID)
+        return logged(await taken(result, of: productID), of: productID)
     }
 
     /// Takes what the store says of a subscription, wherever the app came by it.
@@ -156,9 +155,8 @@ extension EntitlementStore {
         await receive(StoreReading(origin: .status, subscriptions: [status]))
     }
 
-    /// - Parameter known: the transactions that are none of this purchase.
     private func taken(
-        _ result: Result<StorePurchaseResult, any Error>, of productID: String, _ known: Set<String>
+        _ result: Result<StorePurchaseResult, any Error>, of productID: String
     ) async -> PurchaseOutcome {
         switch result {
         case .success(.success(let statement)): return await bought(statement, productID)
@@ -175,7 +173,7 @@ extension EntitlementStore {
             if error.reason == .unknown, await isSold(productID) == false {
                 return .failed(PurchaseError(.productNotFound, of: productID, underlying: error.underlying))
             }
-            return await madeAllTheSame(productID, error, known)
+            return await madeAllTheSame(productID, error)
         }
     }
 
@@ -197,22 +195,25 @@ extension EntitlementStore {
     }
 
     /// A store that loses its connection in the middle of a purchase throws, and may have made it.
-    private func madeAllTheSame(
-        _ productID: String, _ error: PurchaseError, _ known: Set<String>
-    ) async -> PurchaseOutcome {
-        let adapter = store
+    private func madeAllTheSame(_ productID: String, _ error: PurchaseError) async -> PurchaseOutcome {
+        let (known, adapter) = (Set(ledger.book.transactions.keys), store)
         let unfinished = await bounded(Self.afterthought) { await adapter.unfinishedTransactions() } ?? []
         func isBought(_ transaction: DeviceTransaction) -> Bool {
             let payload = transaction.payload
-            return payload.productID == productID && payload.revocation == nil && !known.contains(payload.transactionID)
+            return payload.productID == productID && payload.revocation == nil
+                && !ledger.bearsAnotherToken(transaction)
         }
-        let shown = unfinished.first { (try? DeviceTransaction($0)).map(isBought) ?? false }
+        let shown = unfinished.first { statement in
+            (try? DeviceTransaction(statement)).map { isBought($0) && !known.contains($0.payload.transactionID) }
+                ?? false
+        }
         if let shown { return await bought(shown, productID) }
-        // It may have been delivered before the store threw, and be finished with already.
-        let delivered = ledger.book.transactions.values.filter(isBought).max {
+        // It may have come before the store threw, and be finished with already.
+        let came = purchases[productID]?.came ?? []
+        let made = came.compactMap { ledger.book.transactions[$0] }.filter(isBought).max {
             $0.payload.purchaseDate < $1.payload.purchaseDate
         }
-        return delivered.map { success($0) } ?? .failed(error)
+        return made.map { success($0) } ?? .failed(error)
     }
 
     private func success(_ transaction: DeviceTransaction) -> PurchaseOutcome {
