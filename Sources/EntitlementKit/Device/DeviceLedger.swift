@@ -61,10 +61,13 @@ struct DeviceLedger: Sendable {
             + issued.filter { $0.customerID == identified }.map(\.token)
     }
 
-    /// Whether a purchase bears an account token that is not known to be of who is logged in.
+    /// Whether a purchase bears an account token that is not known to be of who is logged in; while nobody is, one that is
+    /// known to be of somebody who was.
     func bearsAnotherToken(_ transaction: DeviceTransaction) -> Bool {
-        guard identified != nil, let token = transaction.payload.appAccountToken else { return false }
-        return !accountTokens.contains { $0.uuidString.lowercased() == token.lowercased() }
+        guard let token = transaction.payload.appAccountToken?.lowercased() else { return false }
+        let ofOthers = issued.map(\.token) + memories.compactMap { UUID(uuidString: $0.customerID) }
+        func isAmong(_ tokens: [UUID]) -> Bool { tokens.contains { $0.uuidString.lowercased() == token } }
+        return identified == nil ? isAmong(ofOthers) : !isAmong(accountTokens)
     }
 
     /// Takes what the server has issued to whoever is logged in; returns whether that is news.

@@ -4,12 +4,13 @@ import EntitlementCore
 extension EntitlementStore {
     /// The purchases of ``EntitlementConfiguration/acknowledgedKinds`` that your app is yet to grant, now and from now on.
     ///
-    /// Each is verified and on disk. It comes again at every launch until it is acknowledged, and once more when it was
+    /// Each is verified and on disk. It comes again at every launch and login until it is acknowledged, once more when it was
     /// refunded (``PurchaseRecord/revocationDate``), and when the store has taken that refund back: what comes last of a
     /// transaction says whether it is to be granted. Your app may die between granting and acknowledging: grant by
     /// ``PurchaseRecord/transactionID``, so that what comes twice counts once.
     ///
-    /// What was bought with the account token of somebody else than who is logged in comes when they are.
+    /// What was bought with the account token of somebody else than who is logged in comes when they are. While nobody is
+    /// logged in, that holds for each token whose customer this device knows.
     public nonisolated var unacknowledgedPurchases: AsyncStream<PurchaseRecord> {
         // What does not fit in comes with the next stream.
         let (stream, continuation) = AsyncStream.makeStream(

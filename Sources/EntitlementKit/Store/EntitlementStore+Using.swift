@@ -137,7 +137,11 @@ extension EntitlementStore {
     private func setCustomer(_ id: String?, _ accountToken: UUID?) async {
         let before = ledger.customerID
         ledger.identified = id
-        if ledger.customerID != before { expectAnswer() }
+        if ledger.customerID != before {
+            expectAnswer()
+            // What nobody has acknowledged is the next customer's to be told of.
+            toldPurchases = [:]
+        }
         if let accountToken { _ = ledger.noteIssued(accountToken) }
         disk.noteCustomer()
         if ledger.customerID != before { connection = .notYetAsked }

@@ -207,6 +207,46 @@ struct ConsumableTests {
         await eventually("ann's") { await wallet.granted == ["2", "1"] }
     }
 
+    @Test(
+        "what bears a token that is known to be somebody's is told to nobody while they are logged out",
+        arguments: [true, false])
+    func loggedOut(_ isTokenTheID: Bool) async {
+        let (ann, rig, wallet) = (UUID(), rig(), Wallet())
+        await rig.launch()
+        await wallet.listen(to: rig.store, acknowledging: true)
+        func logIn() async {
+            if isTokenTheID {
+                await rig.store.identify(customerID: ann.uuidString, token: "a")
+            } else {
+                await rig.store.identify(customerID: "ann", token: "a", appAccountToken: ann)
+            }
+        }
+        await logIn()
+        await rig.store.settled()
+        // She asks to buy and logs out; then a parent approves.
+        await rig.store.signOut()
+        await rig.store.settled()
+        rig.device.push(Statements.transaction("1", product: "coins", until: nil, token: ann, type: "Consumable"))
+        rig.device.push(Self.coins("2"))
+        await eventually("what nobody's token is on") { await wallet.granted.contains("2") }
+        await rig.store.settled()
+        #expect(await wallet.granted == ["2"])
+        await logIn()
+        await eventually("told when she is back") { await wallet.granted == ["2", "1"] }
+    }
+
+    @Test("what was told while nobody was logged in, and not acknowledged, is told again to who logs in")
+    func toldBeforeLogin() async {
+        let (ann, rig, wallet) = (UUID(), rig(), Wallet())
+        await rig.launch()
+        await wallet.listen(to: rig.store, acknowledging: false)
+        rig.device.push(Statements.transaction("1", product: "coins", until: nil, token: ann, type: "Consumable"))
+        await eventually("told to nobody") { await wallet.granted == ["1"] }
+        await rig.store.settled()
+        await rig.store.identify(customerID: ann.uuidString, token: "a")
+        await eventually("told to her") { await wallet.granted == ["1", "1"] }
+    }
+
     @Test("a purchase says which account token it was bought with")
     func saysAccountToken() async throws {
         let token = UUID()
