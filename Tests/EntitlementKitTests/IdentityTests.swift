@@ -201,6 +201,24 @@ struct IdentityTests {
         await rig.store.identify(customerID: "ann")
         #expect(await rig.gives())
     }
+
+    @Test("what the customer before held is not left standing while the first answer about the next one is waited for")
+    func leftStanding() async {
+        let (ann, bob, door) = (UUID(), UUID(), Door())
+        let rig = KitRig(day: 29.9, device: { $0.appTransaction = nil })
+        await rig.launch()
+        rig.device.push(Statements.transaction("1", until: 30, token: ann, app: nil))
+        rig.device.push(Statements.transaction("2", until: 30.05, token: bob, app: nil))
+        await eventually("known") { await rig.store.ledger.book.transactions.count == 2 }
+        // Nobody says yet whether they have been renewed.
+        rig.server.edit { $0.door = door }
+        rig.device.edit { $0.doors[.currentEntitlements] = door }
+        rig.clock.advance(days: 0.3)
+        await rig.store.identify(customerID: ann.uuidString, token: "a")
+        await rig.store.identify(customerID: bob.uuidString, token: "b")
+        #expect(await rig.store.current.customerID == bob.uuidString.lowercased())
+        await door.open()
+    }
 }
 
 @Suite("Kit: products and history", .timeLimit(.minutes(1)))

@@ -54,7 +54,8 @@ extension EntitlementStore {
         let left = Set(fold.entitlements(at: now, bound: bound).filter(\.givesAccess).map(\.id))
         guard !left.isSuperset(of: given) else { return now }
         askWhetherItEnds()
-        return entitlements.kind == .loading ? nil : before
+        // Who has just logged in is loading, too, and must not be left with the state of the customer before.
+        return entitlements == .loading ? nil : before
     }
 
     /// The longest that the end of access is not shown because store and server are being asked about it.
