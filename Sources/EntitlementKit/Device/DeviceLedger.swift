@@ -21,6 +21,8 @@ struct DeviceLedger: Sendable {
     var book = StatementBook()
     private(set) var memories: [ServerMemory] = []
     private(set) var serverCatalog: AnsweredCatalog?
+    /// When the server answered last, by its own clock; `nil`: not known.
+    private var heardAt: Timestamp?
     /// Whom the app said the customer is.
     var identified: String?
     /// The environment of what the store shows, in Apple's word, where what the disk says of the app's own purchase is of
@@ -177,6 +179,7 @@ struct DeviceLedger: Sendable {
     /// Takes an answer about a customer, and what of the posted statements it answers; returns whether its log lacks what
     /// those before held: it is another one, which has to be told everything again, or has lost something.
     mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) -> Bool {
+        heardAt = answer.at
         let isAnotherLog = memories.contains {
             $0.answer.environment == answer.environment && !$0.isOfFormerLog && $0.isOfAnotherLog(than: answer)
         }
@@ -291,10 +294,14 @@ struct DeviceLedger: Sendable {
     var lastSigned: Timestamp? { book.transactions.values.compactMap(\.payload.signedDate).max() }
 
     /// When the server last answered, by its own clock.
-    var lastAnswered: Timestamp? { memories.map(\.answer.at).max() }
+    ///
+    /// Not the latest of all answers: that clock may have been ahead for a while, and what it says now replaces what it said
+    /// then, whomever it was about.
+    var lastAnswered: Timestamp? { heardAt ?? memories.last?.answer.at }
 
     /// Takes what was kept on disk, beside what came before it could be read.
     mutating func restore(_ file: ServerFile) {
+        heardAt = heardAt ?? file.heardAt
         for kept in file.memories.reversed() {
             let index = memories.firstIndex {
                 $0.customerID == kept.customerID && $0.answer.environment == kept.answer.environment
@@ -317,7 +324,7 @@ struct DeviceLedger: Sendable {
         issued = Array(all.suffix(Self.issuedLimit))
     }
 
-    var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories) }
+    var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories, heardAt: heardAt) }
 
     var identityFile: IdentityFile {
         IdentityFile(customerID: identified, accountTokens: issued)

@@ -216,6 +216,9 @@ struct ServerFile: Sendable {
     var catalog: AnsweredCatalog?
     /// The last used last.
     var memories: [ServerMemory]
+    /// When the server answered last, by its own clock; `nil` where an earlier version wrote the file, or the word of a disk
+    /// does not count.
+    var heardAt: Timestamp?
 }
 
 extension ServerFile {
@@ -224,6 +227,8 @@ extension ServerFile {
     /// - Parameter check: what answers have to bear; see ``ServerMemory``.
     init(_ file: WireValue, check: PassCheck?) {
         memories = file["memories"]?.entries.compactMap { ServerMemory($0, check: check) } ?? []
+        // Nobody has signed it, and an early instant would let a clock be set back.
+        heardAt = check == nil ? file["heardAt"]?.instant : nil
         // A catalog bears no signature of its own, so only one that came with a signed answer counts.
         guard check == nil else {
             catalog = memories.compactMap(\.answer.catalog).max { $0.answered < $1.answered }
@@ -241,9 +246,10 @@ extension ServerFile: Encodable {
         try members.encodeIfPresent(catalog, forKey: .catalog)
         try members.encodeIfPresent(catalog?.answered, forKey: .catalogAnswered)
         try members.encode(memories, forKey: .memories)
+        try members.encodeIfPresent(heardAt, forKey: .heardAt)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case catalog, catalogAnswered, memories
+        case catalog, catalogAnswered, memories, heardAt
     }
 }

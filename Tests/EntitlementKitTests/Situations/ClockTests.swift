@@ -118,16 +118,17 @@ struct ClockTests {
         #expect(await !rig.store.refresh().givesAccess(to: "premium"))
     }
 
+    /// What a server says whose clock is a year ahead.
+    private static func ahead(_ answer: WireValue) -> WireValue {
+        guard case .object(var members) = answer else { return answer }
+        members["at"] = .string("2027-02-05T00:00:00.000Z")
+        return .object(members)
+    }
+
     @Test("a server whose clock was ahead for a while locks nobody out once it is right again, also after a launch")
     func serverAhead() async {
         var rig = KitRig { $0.current = [Statements.transaction("1", until: 60)] }
-        rig.server.edit { script in
-            script.translate = { answer in
-                guard case .object(var members) = answer else { return answer }
-                members["at"] = .string("2027-02-05T00:00:00.000Z")
-                return .object(members)
-            }
-        }
+        rig.server.edit { $0.translate = Self.ahead }
         await rig.launch()
         await rig.waitUntilGives(false)
         rig.server.edit { $0.translate = nil }
@@ -139,6 +140,56 @@ struct ClockTests {
         rig = await rig.relaunched()
         await rig.launch()
         await rig.waitUntilGives()
+    }
+
+    @Test(
+        "what a server whose clock was ahead said of one customer locks out nobody who has logged in since",
+        arguments: [true, false])
+    func serverAheadOfLogin(_ isPinned: Bool) async throws {
+        let (ann, signer) = (UUID(), try PassSigner())
+        let (keys, es256) = (isPinned ? try signer.keySet() : nil, signer.es256())
+        var rig = KitRig {
+            $0.current = [Statements.transaction("1", until: 60, token: ann)]
+        } server: {
+            $0.translate = { signer.signing(Self.ahead($0)) }
+        } configuration: {
+            ($0.passKeys, $0.es256) = (keys, es256)
+        }
+        await rig.launch()
+        await rig.store.settled()
+        rig.server.edit { $0.translate = { signer.signing($0) } }
+        await rig.store.identify(customerID: ann.uuidString, token: "t")
+        await rig.store.settled()
+        await rig.store.refresh()
+        #expect(await rig.gives())
+        await rig.store.settled()
+        let widget = EntitlementReader(configuration: rig.configuration, storage: rig.storage, clock: rig.clock)
+        #expect(await widget.current().givesAccess(to: "premium"))
+        rig.server.edit { $0.mood = .unreachable }
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+    }
+
+    @Test("nor does it lock out whom it answers about since without a proof of whose device this is")
+    func serverAheadWithoutProof() async {
+        var rig = KitRig {
+            $0.current = [Statements.transaction("1", until: 60)]
+        } server: {
+            $0.translate = Self.ahead
+        }
+        await rig.launch()
+        await rig.store.settled()
+        rig.server.edit {
+            $0.translate = nil
+            $0.proof = .none
+        }
+        await rig.store.refresh()
+        #expect(await rig.gives())
+        rig.server.edit { $0.mood = .unreachable }
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
     }
 
     @Test(

@@ -265,8 +265,18 @@ struct ForgedDiskTests {
 
     // MARK: The clock
 
-    @Test("a clock that is set back gives nothing back, also where the file about clocks was deleted")
-    func clockFile() async {
+    /// Writes something else into the server's file about when it answered last; `nil`: nothing, as earlier versions did.
+    private func setHeardAt(_ instant: String?, in rig: KitRig) async throws {
+        let kept = try #require(await rig.storage.files["server.json"])
+        var file = try #require(JSONSerialization.jsonObject(with: kept) as? [String: Any])
+        file["heardAt"] = instant
+        await rig.storage.put(try JSONSerialization.data(withJSONObject: file), as: "server.json")
+    }
+
+    @Test(
+        "a clock that is set back gives nothing back, also where the file about clocks was deleted",
+        arguments: [true, false])
+    func clockFile(_ isOfEarlierVersion: Bool) async throws {
         var rig = KitRig()
         await rig.launch()
         rig.device.push(Statements.transaction("1"))
@@ -276,6 +286,26 @@ struct ForgedDiskTests {
         await rig.store.refresh()
         rig.server.edit { $0.mood = .unreachable }
         await rig.storage.put(nil, as: "clock.json")
+        if isOfEarlierVersion { try await setHeardAt(nil, in: rig) }
+        rig.clock.set(day: 5)
+        rig = await rig.relaunched(device: ScriptedStore())
+        await rig.launch()
+        #expect(await !rig.gives())
+    }
+
+    @Test("with pinned keys no clock is set back by what somebody writes of when the server answered last")
+    func pinnedClock() async throws {
+        var rig = try pinned(try PassSigner())
+        await rig.launch()
+        rig.device.push(Statements.transaction("1"))
+        await rig.waitUntilGives()
+        rig.clock.advance(days: 31)
+        await rig.waitUntilGives(false)
+        await rig.store.refresh()
+        await rig.store.stop()
+        rig.server.edit { $0.mood = .unreachable }
+        await rig.storage.put(nil, as: "clock.json")
+        try await setHeardAt("2026-01-05T00:00:00.000Z", in: rig)
         rig.clock.set(day: 5)
         rig = await rig.relaunched(device: ScriptedStore())
         await rig.launch()
