@@ -111,7 +111,13 @@ extension EntitlementStore {
         await ready()
         // An app says it at every launch, and is asked for nothing by that.
         let isKnown = isIdentityKnown && id == ledger.identified && tokens.isUntroubled
-        if isKnown, token == nil, appAccountToken.map(ledger.accountTokens.contains) ?? true { return true }
+        if isKnown, token == nil, appAccountToken.map(ledger.accountTokens.contains) ?? true {
+            // The last word counts: on which token is theirs, and over another process that has named somebody else.
+            if let appAccountToken { _ = ledger.noteIssued(appAccountToken) }
+            disk.noteCustomer()
+            _ = await persist()
+            return true
+        }
         tokens = TokenState(token.map { CustomerToken($0, appAccountToken: appAccountToken) })
         await setCustomer(id, appAccountToken)
         return true

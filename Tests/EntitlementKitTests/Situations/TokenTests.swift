@@ -179,6 +179,19 @@ struct TokenTests {
         #expect(await rig.store.appAccountToken() == nil)
     }
 
+    @Test("the account token that the app named last is what is bought with, also one that it named before")
+    func namedLast() async {
+        let (first, second) = (UUID(), UUID())
+        var rig = KitRig(server: { $0.mood = .unreachable })
+        await rig.launch()
+        for token in [first, second] { await rig.store.identify(customerID: "ann", appAccountToken: token) }
+        await rig.store.settled()
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", appAccountToken: first)
+        #expect(await rig.store.appAccountToken() == first)
+    }
+
     @Test("an app whose server does not answer buys all the same")
     func purchaseWithoutToken() async throws {
         let door = Door()

@@ -245,6 +245,23 @@ struct SharedDiskTests {
         await helper.store.stop()
     }
 
+    @Test("who is named once more is the customer, although another process has named somebody else meanwhile")
+    func namedOnceMore() async {
+        let app = KitRig(server: { $0.mood = .unreachable })
+        await app.launch()
+        await app.store.identify(customerID: "bob")
+        await app.store.settled()
+        let helper = app.another()
+        await helper.launch()
+        await helper.store.identify(customerID: "ann")
+        await helper.store.settled()
+        await app.store.identify(customerID: "bob")
+        await app.store.settled()
+        await app.store.applicationWillEnterForeground()
+        #expect(await app.store.current.customerID == "bob")
+        await helper.store.stop()
+    }
+
     @Test("a file that has to be written anew is there until it is, also where the disk is full")
     func fullWhileReplacing() async throws {
         var rig = KitRig(sync: false) { $0.all = [Statements.transaction("1", product: "lifetime", until: nil)] }
