@@ -128,8 +128,11 @@ extension EntitlementStore {
                 if let key = row.decoded(SyncQueue.Key.self) { _ = queue.add(key, isNews: false) }
             }
         case .identity:
+            let before = ledger.identified
             // Whom the app names in this process is newer than what it said before.
             ledger.restore(identity: kept, isNamed: disk.namesCustomer)
+            // Another process has named somebody else: neither the token nor what listeners were told is theirs.
+            if ledger.identified != before { (tokens, toldPurchases) = (TokenState(), [:]) }
         case .clock:
             clockGuard.restore(ClockGuard(kept), uptime: uptime)
         case .checkouts:

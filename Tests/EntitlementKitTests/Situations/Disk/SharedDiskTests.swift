@@ -262,6 +262,53 @@ struct SharedDiskTests {
         await helper.store.stop()
     }
 
+    @Test(
+        "who has logged in by another process's word is asked for with a token of their own", arguments: [true, false])
+    func tokenAfterOthersLogin(_ isAskedForMeanwhile: Bool) async {
+        let door = Door(isOpen: !isAskedForMeanwhile)
+        let app = KitRig(configuration: {
+            $0.tokenProvider = { request in
+                if request.customerID == "ann" { await door.pass() }
+                return CustomerToken("token of " + request.customerID)
+            }
+        })
+        await app.launch()
+        let helper = app.another()
+        await helper.launch()
+        await app.store.identify(customerID: "ann")
+        await eventually("ann's token is asked for") { await door.visitors > 0 }
+        if !isAskedForMeanwhile { await app.store.settled() }
+        await helper.store.identify(customerID: "bob", token: "b")
+        await helper.store.settled()
+        await helper.store.stop()
+        let before = app.server.received.count
+        let looking = Task { await app.store.applicationWillEnterForeground() }
+        await eventually("bob") { await app.store.ledger.identified == "bob" }
+        await door.open()
+        await looking.value
+        await app.store.settled()
+        await app.store.refresh()
+        let sent = app.server.received.dropFirst(before).filter { $0.customerID == "bob" }.map(\.token)
+        #expect(!sent.isEmpty && sent.allSatisfy { $0 == "token of bob" }, "\(sent)")
+    }
+
+    @Test("what was told and not acknowledged before another process named a customer is told again to them")
+    func toldBeforeOthersLogin() async {
+        let ann = UUID()
+        let app = KitRig(configuration: { $0.acknowledgedKinds = [.consumable] })
+        await app.launch()
+        let helper = app.another()
+        await helper.launch()
+        var told = app.store.unacknowledgedPurchases.makeAsyncIterator()
+        app.device.push(Statements.transaction("1", product: "coins", until: nil, token: ann, type: "Consumable"))
+        #expect(await told.next()?.transactionID == "1")
+        await helper.store.identify(customerID: ann.uuidString, token: "a")
+        await helper.store.settled()
+        await app.store.applicationWillEnterForeground()
+        #expect(await told.next()?.transactionID == "1")
+        await helper.store.stop()
+    }
+
     @Test("a file that has to be written anew is there until it is, also where the disk is full")
     func fullWhileReplacing() async throws {
         var rig = KitRig(sync: false) { $0.all = [Statements.transaction("1", product: "lifetime", until: nil)] }
