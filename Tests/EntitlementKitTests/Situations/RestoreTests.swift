@@ -52,6 +52,18 @@ struct RestoreTests {
         await door.open()
     }
 
+    @Test("right after a login, while the server has asked for patience, that it was not asked is a failure")
+    func quiet() async {
+        let rig = KitRig(server: { $0.mood = .status(503, retryAfter: 600) })
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "t")
+        let outcome = await rig.store.restoreEntitlements()
+        guard case .server(.notYetAsked)? = outcome.failures.first, outcome.failures.count == 1 else {
+            Issue.record("\(outcome.failures)")
+            return
+        }
+    }
+
     @Test("without a server, that there is none is no failure")
     func syncOff() async {
         let rig = KitRig(sync: false)

@@ -275,7 +275,12 @@ extension EntitlementStore {
         var failures = [synced ?? .storeTookTooLong].compactMap(\.self)
         askForApp(againAfter: 0)
         let state = await refresh()
-        if case .offline(_, let reason) = state.kind, reason != .syncOff { failures.append(.server(reason)) }
+        switch state.kind {
+        case .live, .offline(_, .syncOff): break
+        case .offline(_, let reason): failures.append(.server(reason))
+        // It has asked for patience, or nobody is known whom it could be asked about.
+        case .loading: if server != nil { failures.append(.server(.notYetAsked)) }
+        }
         for failure in failures { logFailure(failure) }
         return RestoreOutcome(entitlements: state, failures: failures)
     }
