@@ -164,6 +164,32 @@ struct FileStorageTests {
         }
     }
 
+    @Test("what is saved by a task that was cancelled is on disk", arguments: [true, false])
+    func cancelled(_ maySuspend: Bool) async throws {
+        try await withDirectory { directory in
+            let activity = ExpiringActivity { block in Thread.detachNewThread { block(false) } }
+            let storage = FileEntitlementStorage(directory: directory, maySuspend ? activity : nil)
+            let text = lines("one\n")
+            let saving = Task {
+                withUnsafeCurrentTask { $0?.cancel() }
+                return try await storage.save(.replace(text), as: "a", over: .nothing)
+            }
+            let saved = try await saving.value
+            #expect(saved != nil)
+            #expect(try await storage.read("a").data == text)
+        }
+    }
+
+    @Test("a system that never answers keeps no file from being written")
+    func neverAnswered() async throws {
+        try await withDirectory { directory in
+            let silent = ExpiringActivity(patience: .milliseconds(10)) { _ in }
+            let storage = FileEntitlementStorage(directory: directory, silent)
+            _ = try await storage.save(.replace(lines("one\n")), as: "a", over: .nothing)
+            #expect(try await storage.read("a").data == lines("one\n"))
+        }
+    }
+
     @Test("each app has a directory of its own, and on tvOS it is in Caches")
     func directories() {
         let first = FileEntitlementStorage.standardDirectory(bundleID: "com.example.one")

@@ -17,6 +17,11 @@ struct ExpiringActivity: Sendable {
     /// where it does not, or will not much longer.
     typealias Block = @Sendable (_ isExpired: Bool) -> Void
 
+    /// How long the system is waited for.
+    ///
+    /// Where it never answers a file is written all the same, because a purchase must come to the disk; the process may then be
+    /// suspended while it writes.
+    var patience = Duration.seconds(5)
     /// Asks the system to call a block, once or twice.
     let begin: @Sendable (@escaping Block) -> Void
 
@@ -39,15 +44,19 @@ struct ExpiringActivity: Sendable {
         let work = DispatchGroup()
         work.enter()
         defer { work.leave() }
-        let answers = AsyncStream<Bool> { answer in
-            begin { isExpired in
-                answer.yield(isExpired)
-                answer.finish()
-                // As soon as this returns the process may be suspended.
-                work.wait()
-            }
+        // An AsyncStream ends when the task that waits for it is cancelled, and what such a task saves must come to the disk.
+        let answer = FirstAnswer<Bool>()
+        begin { isExpired in
+            Task { await answer.give(isExpired) }
+            // As soon as this returns the process may be suspended.
+            work.wait()
         }
-        guard await answers.first(where: { _ in true }) == false else { throw POSIXError(.ECANCELED) }
+        let timer = Task { [patience] in
+            guard (try? await Task.sleep(for: patience)) != nil else { return }
+            await answer.give(nil)
+        }
+        defer { timer.cancel() }
+        guard await answer.wait() != true else { throw POSIXError(.ECANCELED) }
         return try body()
     }
 }
