@@ -59,6 +59,12 @@ extension EntitlementStore {
         publish()
         resend()
         scheduleUnlock()
+        // What the store showed before is not on disk yet, and without a server nothing else writes it.
+        guard disk.writing == nil, disk.outdated.contains(where: { !disk.unread.contains($0) }) else { return }
+        perform { store in
+            _ = await store.persist()
+            store.publish()
+        }
     }
 
     /// Reads what another process has written since, and writes again what the system has deleted to make room.

@@ -94,4 +94,21 @@ struct LockedDeviceTests {
         #expect(await rig.store.ledger.accountToken == newer)
         #expect(await Set(rig.store.ledger.accountTokens) == [older, newer])
     }
+
+    @Test("what came before the first unlock is on disk, told and finished after it", arguments: [true, false])
+    func afterUnlock(_ sync: Bool) async {
+        let rig = KitRig(sync: sync, configuration: { $0.acknowledgedKinds = [.consumable] })
+        await rig.storage.setLocked(true)
+        await rig.launch()
+        rig.device.push(Statements.transaction("1"))
+        rig.device.push(Statements.transaction("2", product: "coins", until: nil, type: "Consumable"))
+        await eventually("known") { await rig.store.ledger.book.transactions.count == 2 }
+        #expect(await !rig.store.persist())
+        await rig.storage.setLocked(false)
+        await rig.store.deviceWasUnlocked()
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+        #expect(await rig.storage.files["statements.jsonl"] != nil)
+        var told = rig.store.unacknowledgedPurchases.makeAsyncIterator()
+        #expect(await told.next()?.transactionID == "2")
+    }
 }
