@@ -164,8 +164,7 @@ struct SyncQueueTests {
         #expect(queue.pending == [key("1")])
     }
 
-    @Test(
-        "what a gateway fails is taken apart no further than it helps, and goes together again when the server answers")
+    @Test("what a gateway fails is taken apart no further than it helps, and goes together again when it is woken")
     func gateway() {
         var queue = SyncQueue()
         for number in 0..<100 { _ = queue.add(SyncQueue.Key(customerID: "c", transactionID: "\(1000 + number)")) }
@@ -179,6 +178,50 @@ struct SyncQueueTests {
         }
         #expect(sizes == [100] + Array(repeating: 25, count: 4) + Array(repeating: 10, count: 20))
         queue.serverAnswered()
-        #expect(queue.takeBatch(uptime: uptime, isSendable: { _ in true })?.keys.count == 100)
+        let answered = take(&queue, at: uptime)
+        #expect(answered?.keys.count == 10)
+        queue.wake()
+        #expect(take(&queue, at: uptime)?.keys.count == 90)
+    }
+
+    @Test("what the server itself refused goes no further together when it is woken")
+    func refusedAndWoken() throws {
+        var queue = SyncQueue()
+        for number in 0..<100 { _ = queue.add(key("\(1000 + number)")) }
+        let batch = try #require(take(&queue, at: 0))
+        _ = queue.settle(failed: batch, mayBeContent: true, retryAfter: 0, uptime: 0)
+        queue.wake()
+        #expect(take(&queue, at: 0)?.keys.count == 25)
+    }
+
+    @Test(
+        "an uplink through which ten get in time and more do not carries each a few times at most",
+        arguments: [60, 200])
+    func slowUplink(_ count: Int) {
+        var queue = SyncQueue()
+        for number in 0..<count { _ = queue.add(key("\(1000 + number)")) }
+        var (uptime, posted): (Int64, Int) = (0, 0)
+        var flying: [(end: Int64, batch: SyncQueue.Batch)] = []
+        func isTooLarge(_ batch: SyncQueue.Batch) -> Bool { batch.transactionIDs.count > 10 }
+        while !queue.isEmpty, uptime < 3_600_000 {
+            while let batch = take(&queue, at: uptime) {
+                posted += batch.transactionIDs.count
+                flying.append((uptime + (isTooLarge(batch) ? 60_000 : 5_000), batch))
+            }
+            let next = [flying.map(\.end).min(), queue.nextDue { _ in true }].compactMap(\.self).min()
+            guard let next else { break }
+            uptime = max(uptime, next)
+            for (_, batch) in flying.filter({ $0.end <= uptime }) {
+                if isTooLarge(batch) {
+                    _ = queue.settle(
+                        failed: batch, mayBeContent: true, isServersWord: false, retryAfter: 0, uptime: uptime)
+                } else {
+                    _ = queue.settle(batch, refused: [], uptime: uptime)
+                    queue.serverAnswered()
+                }
+            }
+            flying.removeAll { $0.end <= uptime }
+        }
+        #expect(queue.isEmpty && posted <= 4 * count, "\(posted) were carried")
     }
 }

@@ -107,12 +107,16 @@ struct SyncQueue: Sendable {
 
     /// Tries everything again from the beginning, what rests included: the app was launched or came to the front, or the
     /// network returned.
+    ///
+    /// A batch may be as large as at first again, unless the server itself refused what is in it: the network may be another
+    /// one now. An answer does not allow that, because a small batch that got through says nothing about a large one.
     mutating func wake() {
         for (key, item) in items {
             items[key]?.attempts = 0
             items[key]?.due = 0
             items[key]?.isResting = false
             items[key]?.isWoken = item.flight != nil
+            if !item.isRefused { items[key]?.company = Self.batchLimit }
         }
     }
 
@@ -128,7 +132,6 @@ struct SyncQueue: Sendable {
             items[key]?.attempts = 0
             items[key]?.due = 0
             items[key]?.isResting = false
-            items[key]?.company = Self.batchLimit
         }
     }
 
