@@ -27,8 +27,8 @@ struct StatementBook: Sendable {
     /// When the store last listed an original transaction among the current entitlements although what it paid for had
     /// run out: by the store's own word it is in grace, or about to be renewed.
     private(set) var current: [String: Timestamp] = [:]
-    /// Of those, what the store's last list lacked.
-    private var missed: Set<String> = []
+    /// Of those, what the store's last list lacked, and the uptime in milliseconds at which a list lacked it first.
+    private var missed: [String: Int64] = [:]
     /// The Apple accounts that the store showed purchases of when it was last read to its end, and since, by their app
     /// transaction ids; `nil`: not known.
     private(set) var accounts: Set<String>?
@@ -46,6 +46,10 @@ struct StatementBook: Sendable {
         case newerDate
         case news
     }
+
+    /// How long after a list that lacks something another one decides over it, in milliseconds: a store that is not ready lacks
+    /// the same in every list of that moment.
+    private static let lackPatience: Int64 = 12_000
 
     /// How often a confirmation is worth keeping, in milliseconds.
     private static let confirmationStep: Int64 = 3_600_000
@@ -167,14 +171,19 @@ struct StatementBook: Sendable {
     /// A list without entries says nothing: stores have been seen to answer so before they are ready. They have been seen to
     /// leave out one entry, too, so what a single list lacks is owned still.
     ///
-    /// - Parameter now: by the device's calendar clock where that is behind, since the store goes by it, too: set back, it
-    ///   lists what has run out.
-    mutating func listed(_ transactions: [DeviceTransaction], at now: Timestamp) -> Bool {
+    /// - Parameters:
+    ///   - now: by the device's calendar clock where that is behind, since the store goes by it, too: set back, it lists what
+    ///     has run out.
+    ///   - uptime: in milliseconds.
+    mutating func listed(_ transactions: [DeviceTransaction], at now: Timestamp, uptime: Int64) -> Bool {
         guard !transactions.isEmpty else { return false }
         let before = Set(current.keys)
         let missing = before.subtracting(transactions.map(\.payload.originalTransactionID))
-        current = current.filter { original, _ in !(missing.contains(original) && missed.contains(original)) }
-        missed = missing.intersection(current.keys)
+        missed = Dictionary(uniqueKeysWithValues: missing.map { ($0, missed[$0] ?? uptime) })
+        for (original, first) in missed where uptime >= first + Self.lackPatience {
+            current[original] = nil
+            missed[original] = nil
+        }
         for transaction in transactions where transaction.payload.revocation == nil {
             guard let expiry = transaction.payload.expiresDate, expiry <= now else { continue }
             current[transaction.payload.originalTransactionID] = now
@@ -182,8 +191,9 @@ struct StatementBook: Sendable {
         return Set(current.keys) != before
     }
 
-    /// Whether the store's next list decides over something that the last one lacked.
-    var awaitsAnotherList: Bool { !missed.isEmpty }
+    /// From when on a list of the store decides over something that the last one lacked, in milliseconds of uptime; `nil`: it
+    /// lacked nothing.
+    var nextListDue: Int64? { missed.values.min().map { $0 + Self.lackPatience } }
 
     /// The store was read to its end, and shows purchases of these accounts alone; returns whether that is news.
     mutating func showsOnly(_ accounts: Set<String>) -> Bool {

@@ -46,16 +46,12 @@ extension EntitlementStore {
     /// After how long a store is looked at again that has listed nothing as owned since the process began, in milliseconds.
     private static let secondLooks: [Int64] = [3_000, 12_000, 45_000]
 
-    /// How long after a list that lacks something it is looked at again, in milliseconds.
-    private static let lookAfterLack: Int64 = 12_000
-
     /// A store that lists nothing may not be ready yet, and does not tell when it is: so it is looked at a few times more, and
     /// once where it leaves something out.
     private func noteListed(isEmpty: Bool) {
         guard isEmpty else {
             calls.emptyLooks = Self.secondLooks.count
-            return schedule(&lookTimer, due: ledger.book.awaitsAnotherList ? uptime + Self.lookAfterLack : nil) {
-                store in
+            return schedule(&lookTimer, due: ledger.book.nextListDue) { store in
                 store.lookTimer = nil
                 await store.readStore()
             }
@@ -110,7 +106,7 @@ extension EntitlementStore {
         noteAccounts(reading, &intake)
         if case .part(.current, _) = reading.origin {
             let now = min(now, Timestamp(clock.now()))
-            if ledger.book.listed(intake.transactions, at: now) { intake.isChanged = true }
+            if ledger.book.listed(intake.transactions, at: now, uptime: uptime) { intake.isChanged = true }
         }
         if intake.isChanged {
             disk.note(.statements)

@@ -114,6 +114,21 @@ struct EndOfPeriodTests {
         #expect(state["premium"]?.state == .inBillingRetry)
     }
 
+    @Test("two lists that lack a subscription in grace end it only when they come some time apart")
+    func listsAtOnce() async {
+        let own = Statements.transaction("9", product: "lifetime", until: nil)
+        var rig = KitRig(day: 31, sync: false) { $0.current = [own, Statements.transaction("1")] }
+        await rig.launch()
+        #expect(await rig.gives())
+        // A store that is not ready after a launch lacks it in both.
+        rig = await rig.relaunched(device: ScriptedStore { $0.current = [own] })
+        await rig.launch()
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+        await eventually("another look") { rig.clock.alarms.contains(.seconds(12)) }
+        rig.clock.advance(.seconds(12))
+        await rig.waitUntilGives(false)
+    }
+
     @Test(
         "renewal information of after the end that says that it renews takes nothing away; one that has ended does",
         arguments: [true, false])
