@@ -10,6 +10,7 @@ extension EntitlementStore {
 
     private func loadFile(_ file: DiskState.File) async {
         let content: StoredContent
+        let known = disk.versions[file]
         do {
             content = try await storage.read(file.rawValue)
         } catch CocoaError.fileReadTooLarge {
@@ -20,6 +21,8 @@ extension EntitlementStore {
             return report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "\(file.rawValue): \(error)"))
         }
         let kept = await understand(file, content.data)
+        // The file was written here meanwhile, as when somebody has logged in: what was read is older than that.
+        guard disk.versions[file] == known else { return await loadFile(file) }
         disk.unread.remove(file)
         do {
             try restore(kept)

@@ -15,11 +15,16 @@ actor ScriptedStorage: EntitlementStorage {
     /// Whoever saves waits here, between their look at what is there and the change.
     private var door: Door?
 
+    /// Whoever reads a file next waits here, after their look at it.
+    private var readDoors: [String: Door] = [:]
+
     func setFull(_ isFull: Bool) { self.isFull = isFull }
 
     func setLocked(_ isLocked: Bool) { self.isLocked = isLocked }
 
     func setDoor(_ door: Door?) { self.door = door }
+
+    func setReadDoor(_ door: Door, of name: String) { readDoors[name] = door }
 
     /// The system makes room.
     func purge() { files = [:] }
@@ -32,9 +37,11 @@ actor ScriptedStorage: EntitlementStorage {
         changes[name, default: 0] += 1
     }
 
-    func read(_ name: String) throws -> StoredContent {
+    func read(_ name: String) async throws -> StoredContent {
         if isLocked { throw CocoaError(.fileReadNoPermission) }
-        return StoredContent(data: files[name], version: try version(of: name))
+        let content = StoredContent(data: files[name], version: try version(of: name))
+        await readDoors.removeValue(forKey: name)?.pass()
+        return content
     }
 
     func version(of name: String) throws -> StorageVersion {

@@ -262,6 +262,25 @@ struct SharedDiskTests {
         await helper.store.stop()
     }
 
+    @Test("who logs in while the file about it is being read is not replaced by what was read before")
+    func namedWhileRead() async {
+        let app = KitRig(server: { $0.mood = .unreachable })
+        await app.launch()
+        let helper = app.another()
+        await helper.launch()
+        await helper.store.identify(customerID: "ann")
+        await helper.store.settled()
+        let door = Door()
+        await app.storage.setReadDoor(door, of: "identity.json")
+        let looking = Task { await app.store.applicationWillEnterForeground() }
+        await eventually("ann is read") { await door.visitors > 0 }
+        await app.store.identify(customerID: "bob")
+        await door.open()
+        await looking.value
+        #expect(await app.store.ledger.identified == "bob")
+        await helper.store.stop()
+    }
+
     @Test(
         "who has logged in by another process's word is asked for with a token of their own", arguments: [true, false])
     func tokenAfterOthersLogin(_ isAskedForMeanwhile: Bool) async {
