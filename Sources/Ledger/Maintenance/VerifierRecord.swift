@@ -89,7 +89,7 @@ struct RecordCheck: Sendable {
             throw differs("its source, \(record.source.rawValue), makes no such statements")
         case (.link, _), (.claim, _), (.transfer, _), (.transferUndo, _), (.conflict, _), (.grant, _),
             (.grantRevocation, _), (.drift, _), (.forgetting, _), (.catalog, _), (.access, _),
-            (.storeRequest, .serverAPI), (.storeRequest, .operatorCommand):
+            (.storeRequest, .serverAPI), (.storeRequest, .operatorCommand), (.storeRequest, .api):
             isSigned = false
         case (.storeRequest, _):
             throw differs("its source, \(record.source.rawValue), asks nothing of the store")

@@ -72,7 +72,9 @@ struct VerifyStoreRequestTests {
     /// The serving role may append whatever it likes.
     @Test(
         "one that ends what is to come, or comes from nobody who could have asked, is named",
-        arguments: [(Int64(7), EventSource.serverAPI), (5, .serverAPI), (2, .device), (2, .notification), (2, .api)])
+        arguments: [
+            (Int64(7), EventSource.serverAPI), (5, .serverAPI), (2, .device), (2, .notification), (2, .stripeAPI),
+        ])
     func forged(settled: Int64, source: EventSource) async throws {
         let rig = try await VerifyRig(seed: 32, drafts: 4)
         try await rig.prepare()

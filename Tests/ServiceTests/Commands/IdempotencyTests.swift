@@ -173,6 +173,7 @@ struct IdempotencyTests {
         try await command.then()
         #expect(try await send(command.other).verdict == "409 idempotency_conflict")
         #expect(try await rig.counts() == after)
+        #expect(try await rig.verdictOfVerify() == nil, "what a route writes is what the verifier takes from it")
         let kept = try await rig.kept()
         #expect(!kept.contains("whsec_") && !kept.contains(receiver.url), "\(kept)")
         if case .string(let secret)? = try WireValue(json: String(first.drop { $0 != "{" }))["secret"] {

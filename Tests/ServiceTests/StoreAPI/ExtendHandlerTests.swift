@@ -44,6 +44,7 @@ struct ExtendHandlerTests {
         let other = try await rig.extend(Self.id, Self.body(days: 6, again: true), idempotencyKey: "k")
         #expect(other.verdict == "409 idempotency_conflict")
         #expect(store.count(of: "extend") == 1)
+        #expect(try await rig.verdictOfVerify() == nil, "what the route writes is what the verifier takes from it")
     }
 
     @Test(

@@ -83,6 +83,7 @@ struct CheckoutTests {
             created: StripeRig.noon - 40)
         #expect(try await shop.stripe.deliver(cancelled).status == 200)
         #expect(try await shop.post("c-1", "checkout", Self.pro).status == 200)
+        #expect(try await shop.rig.verdictOfVerify() == nil)
     }
 
     @Test(
