@@ -73,7 +73,9 @@ package struct StoreDialogue: Sendable {
 
 extension LedgerReader {
     /// What was asked about an original transaction.
-    package func storeDialogue(about key: OriginalKey) async throws -> StoreDialogue {
+    ///
+    /// - Parameter event: leaves out this event and what came after it.
+    package func storeDialogue(about key: OriginalKey, before event: Int64? = nil) async throws -> StoreDialogue {
         try await read { connection in
             let rows = try connection.query(
                 """
@@ -81,8 +83,13 @@ extension LedgerReader {
                 WHERE ledger_id = $1 AND environment = $2 AND original_transaction_id = $3
                     AND type IN ('consumption_requested', 'renewal_extended', 'extension_requested',
                         'extension_settled', 'consumption_ordered', 'consumption_settled')
+                    AND position < $4
                 ORDER BY position
-                """, [.int(ledgerID), .int2(key.environment.number), .text(key.originalTransactionID)]
+                """,
+                [
+                    .int(ledgerID), .int2(key.environment.number), .text(key.originalTransactionID),
+                    .int(event ?? .max),
+                ]
             ).rows
             var dialogue = StoreDialogue()
             for row in rows {

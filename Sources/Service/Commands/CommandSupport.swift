@@ -83,7 +83,7 @@ extension Application {
     }
 
     /// Where the command was carried out before under its idempotency key.
-    private func positionBefore(_ call: Call) async throws -> Int64? {
+    func positionBefore(_ call: Call) async throws -> Int64? {
         guard let command = try commandKey(of: call) else { return nil }
         return try await commandKeys.find(key: command.key, requestHash: command.requestHash, now: now())?.position
     }

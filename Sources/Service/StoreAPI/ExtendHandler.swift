@@ -7,7 +7,8 @@ import Ledger
 extension Application {
     /// `POST /v1/subscriptions/{original_transaction_id}/actions/extend`: asks the store to move a renewal date.
     ///
-    /// Under an idempotency key the first answer is kept, and given again.
+    /// Under an idempotency key the first answer is kept, and given again. What nobody could keep, as the service ended before,
+    /// is in the log.
     func extendSubscription(_ call: Call) async throws -> HTTPResponse {
         let original = try call.storeIdentifier(.original)
         let request = try call.command(ExtensionRequest.self)
@@ -18,21 +19,36 @@ extension Application {
         }
         do {
             let known = try await StoreExtension.Subject(original, environment, reader, only: call.scope.app)
-            var document = ExtensionDocument(known, request, now: now())
-            if request.isDryRun, (try? storeChecks.check(of: known.app)) == nil {
-                document.doubts.append("this service has no app_store_api for the app, so the store cannot be asked")
+            if request.isDryRun {
+                var document = ExtensionDocument(known, request, now: now())
+                if (try? storeChecks.check(of: known.app)) == nil {
+                    document.doubts.append(
+                        "this service has no app_store_api for the app, so the store cannot be asked")
+                }
+                return try .document(document, position: known.position)
             }
-            if request.isDryRun { return try .document(document, position: known.position) }
             let extending = StoreExtension(
                 check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api,
                 newName: { Self.newUUID() })
             let order = StoreRequestOrder(actor: call.actor ?? "", reason: request.reason)
             let outcome = try await extending.send(
                 known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
+                command: try deduplication(of: call), first: try await positionBefore(call),
                 within: limits.storePatience / 2, now: now())
+            // Sent again, it is answered as it would have been then, and not as the store's answer has changed it.
+            let before =
+                outcome.isRepetition
+                ? try await StoreExtension.Subject(
+                    original, environment, reader, only: call.scope.app, before: outcome.position) : known
+            var document = ExtensionDocument(before, request, now: outcome.askedAt)
             document.position = outcome.position
             document.settledPosition = outcome.settled
             document.extendedUntil = outcome.until
+            // Before anything else is asked of the store, which may take seconds.
+            if let command {
+                try await commandKeys.keep(
+                    try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
+            }
             do {
                 _ = try await extending.confirm(known, within: limits.storePatience / 2)
             } catch let error as StoreAPIError {
@@ -40,10 +56,6 @@ extension Application {
                 logger.log(
                     .info, "the store was not asked how an extended subscription stands",
                     [("error", .string(error.description))])
-            }
-            if let command {
-                try await commandKeys.keep(
-                    try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
             }
             return try .document(document, position: try await reader.status().position)
         } catch let refusal as StoreExtensionRefusal {

@@ -49,11 +49,14 @@ package struct StoreExtension: Sendable {
         let key: OriginalKey
         private let period: Period
 
+        /// - Parameter event: reads what was known before an event; without one, what is known now.
         /// - Throws: `StoreExtensionRefusal` where there is no renewal date to move.
         package init(
-            _ original: String, _ environment: StoreEnvironment, _ reader: LedgerReader, only scope: AppScope? = nil
+            _ original: String, _ environment: StoreEnvironment, _ reader: LedgerReader, only scope: AppScope? = nil,
+            before event: Int64? = nil
         ) async throws {
-            let (known, position) = try await reader.subscription(original, environment: environment, app: scope)
+            let (known, position) = try await reader.subscription(
+                original, environment: environment, knownAt: event.map { .position($0 - 1) } ?? .head, app: scope)
             guard let known, let app = known.state.transactions.first?.fact.bundleID else {
                 throw StoreExtensionRefusal(
                     .unknown, "the ledger knows no original transaction \(original) in \(environment.rawValue)")
@@ -61,7 +64,7 @@ package struct StoreExtension: Sendable {
             (self.original, self.environment, self.app) = (original, environment, app)
             (self.position, end, key) = (position, known.end, known.key)
             isForgotten = try await reader.isForgotten(known)
-            dialogue = try await reader.storeDialogue(about: key)
+            dialogue = try await reader.storeDialogue(about: key, before: event)
             // The one that began last: one that an upgrade or a new plan has superseded may have been paid for longer.
             let latest = known.state.chains(known.catalog).flatMap(\.periods).filter(\.isSubscription)
                 .max { ($0.start, $0.expiry) < ($1.start, $1.expiry) }
@@ -96,14 +99,26 @@ package struct StoreExtension: Sendable {
 
     /// What the store has done.
     package struct Outcome: Sendable {
-        /// The event that says what was asked.
-        package let position: Int64
+        /// The event that says what was asked, and its time.
+        package let (position, askedAt): (Int64, Timestamp)
         /// The event that says what the store answered.
         package let settled: Int64
         /// Until when it runs, as the store says.
         package let until: Timestamp?
         /// Whether it had been asked before under the same name.
         package let wasAsked: Bool
+        /// Whether that was the same command, which was sent again.
+        package let isRepetition: Bool
+    }
+
+    /// An extension that the log holds.
+    private struct Begun {
+        let position: Int64
+        let recordedAt: Timestamp
+        let wish: RenewalExtension
+        var wasAsked = true
+        var isRepetition = false
+        var settlement: (position: Int64, fact: StoreRequestFact)?
     }
 
     private let check: StoreCheck
@@ -128,13 +143,17 @@ package struct StoreExtension: Sendable {
 
     /// Asks the store, and records that and what came of it.
     ///
+    /// A command that is sent again is answered what came of it, and asks the store for nothing more.
+    ///
     /// - Parameters:
     ///   - again: also where the store extended it within the last 24 hours.
+    ///   - command: what makes the command and its repetition one.
+    ///   - first: the event that this command became when it was sent before; `nil` where it was not.
     ///   - patience: how long the store may take.
     /// - Throws: `StoreExtensionRefusal`, or what reading and appending throw.
     package func send(
         _ known: Subject, days: Int64, reason: RenewalExtension.Reason, order: StoreRequestOrder, again: Bool,
-        within patience: Duration, now: Timestamp
+        command: Deduplication = .unique, first: Int64? = nil, within patience: Duration, now: Timestamp
     ) async throws -> Outcome {
         guard !known.isForgotten else {
             throw StoreExtensionRefusal(
@@ -142,7 +161,39 @@ package struct StoreExtension: Sendable {
                 "nothing was sent: somebody whose purchase \(known.original) is or was, or whom it names, was forgotten, and "
                     + "the store's answer would name them again")
         }
-        let begun = try await begin(known, days: days, reason: reason, order, again: again, now: now)
+        let begun =
+            if let first {
+                try await takeUp(first, of: known)
+            } else {
+                try await begin(known, days: days, reason: reason, order, again: again, command, now: now)
+            }
+        let answer: StoreRequestFact
+        let settled: Int64
+        let refusal: String
+        if let settlement = begun.settlement {
+            (settled, answer) = settlement
+            let code = if case .refused(let code) = answer.outcome { code } else { Int64?.none }
+            refusal = Self.words(
+                for: code,
+                said:
+                    "The store said no\(code.map { " (\($0))" } ?? "") when this request was sent first; under another "
+                    + "Idempotency-Key it is asked again")
+        } else {
+            (answer, refusal) = try await ask(known, begun, order, within: patience)
+            settled = try await writer.append(EventDraft(answer, in: known.environment, source: source)).position
+        }
+        guard answer.outcome == .accepted, case .renewalExtension(let answered) = answer.content else {
+            throw StoreExtensionRefusal(.refused, "\(refusal) (events \(begun.position) and \(settled))")
+        }
+        return Outcome(
+            position: begun.position, askedAt: begun.recordedAt, settled: settled, until: answered.until,
+            wasAsked: begun.wasAsked, isRepetition: begun.isRepetition)
+    }
+
+    /// Asks the store; returns what is to be recorded of its answer, and in words why it said no, if it did.
+    private func ask(
+        _ known: Subject, _ begun: Begun, _ order: StoreRequestOrder, within patience: Duration
+    ) async throws -> (StoreRequestFact, refusal: String) {
         var answered = begun.wish
         let outcome: StoreRequestFact.Outcome
         var refusal = "the store says that it did not succeed, and gives no reason"
@@ -158,19 +209,13 @@ package struct StoreExtension: Sendable {
                     "\(error). Whether the store carried it out is not known. \(repetition): it is sent under the same name, "
                         + "which the store carries out once (event \(begun.position))")
             }
-            refusal = Self.words(for: error)
+            refusal = Self.words(for: error.code, said: "\(error)")
             outcome = .refused(code: error.code)
         }
-        let settled = try await writer.append(
-            EventDraft(
-                StoreRequestFact(
-                    bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(answered),
-                    outcome: outcome, settles: begun.position, order: order), in: known.environment, source: source))
-        guard outcome == .accepted else {
-            throw StoreExtensionRefusal(.refused, "\(refusal) (events \(begun.position) and \(settled.position))")
-        }
-        return Outcome(
-            position: begun.position, settled: settled.position, until: answered.until, wasAsked: begun.wasAsked)
+        let fact = StoreRequestFact(
+            bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(answered),
+            outcome: outcome, settles: begun.position, order: order)
+        return (fact, refusal)
     }
 
     /// Has the store say how the subscription stands now, so that the new expiry is in the ledger.
@@ -191,8 +236,8 @@ package struct StoreExtension: Sendable {
     /// Says in the log what is about to be asked, or finds that it was said before and nobody knows what came of it.
     private func begin(
         _ known: Subject, days: Int64, reason: RenewalExtension.Reason, _ order: StoreRequestOrder, again: Bool,
-        now: Timestamp
-    ) async throws -> (position: Int64, wish: RenewalExtension, wasAsked: Bool) {
+        _ command: Deduplication, now: Timestamp
+    ) async throws -> Begun {
         if let (position, wish) = known.dialogue.openExtension {
             guard wish.days == days, wish.reason == reason else {
                 throw StoreExtensionRefusal(
@@ -200,7 +245,7 @@ package struct StoreExtension: Sendable {
                     "event \(position) was about to ask for \(wish.days) days (\(wish.reason.word)), and nobody knows "
                         + "whether the store was asked. Ask for that again first: it is carried out once")
             }
-            return (position, wish, true)
+            return Begun(position: position, recordedAt: now, wish: wish)
         }
         if !again { try checkPause(known, now: now) }
         let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: newName())
@@ -210,8 +255,12 @@ package struct StoreExtension: Sendable {
                 outcome: .pending, order: order), in: known.environment, source: source)
         // Of several people at once one begins; each of the others would be a request of its own to the store.
         draft.unchangedSince = UnchangedSince(known.end, originals: [known.key])
+        draft.deduplication = command
         do {
-            return (try await writer.append(draft).position, wish, false)
+            let appended = try await writer.append(draft)
+            // The same command, sent twice at once, was begun by the other.
+            if appended.isDuplicate { return try await takeUp(appended.position, of: known) }
+            return Begun(position: appended.position, recordedAt: now, wish: wish, wasAsked: false)
         } catch AppendRefusal.conflict {
             let open = try await reader.storeDialogue(about: known.key).openExtension
             let other = open.map { " by event \($0.position) (\($0.wish.days) days, \($0.wish.reason.word))" } ?? ""
@@ -220,6 +269,23 @@ package struct StoreExtension: Sendable {
                 "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "
                     + "at it again first")
         }
+    }
+
+    /// What a command that is sent again has begun before, and what came of it.
+    private func takeUp(_ position: Int64, of known: Subject) async throws -> Begun {
+        let requests = try await reader.storeDialogue(about: known.key).requests
+        guard let request = requests.first(where: { $0.position == position }),
+            case .renewalExtension(let wish) = request.fact.content
+        else {
+            throw StoreExtensionRefusal(
+                .overtaken,
+                "nothing was sent: what was sent under this Idempotency-Key before took up what somebody else had begun. Look at "
+                    + "the subscription; another Idempotency-Key extends it once more")
+        }
+        let settlement = requests.first { $0.fact.settles == position }
+        return Begun(
+            position: position, recordedAt: request.recordedAt, wish: wish, isRepetition: true,
+            settlement: settlement.map { ($0.position, $0.fact) })
     }
 
     /// Keeps two people who answer the same complaint from giving twice.
@@ -235,9 +301,11 @@ package struct StoreExtension: Sendable {
     }
 
     /// The store's refusals in plain words, beside its number.
-    private static func words(for error: StoreAPIError) -> String {
+    ///
+    /// - Parameter said: what else is known of it.
+    private static func words(for code: Int64?, said: String) -> String {
         let reason: String? =
-            switch error.code {
+            switch code {
             case 4_030_004:
                 "the store does not extend it as it stands: it is free, in billing retry, past its expiry, or was extended "
                     + "twice within 365 days"
@@ -246,7 +314,7 @@ package struct StoreExtension: Sendable {
             case 4_040_005, 4_000_008, 4_000_187: "the store knows no subscription by this original transaction"
             default: nil
             }
-        return reason.map { "\($0); nothing was changed. \(error)" } ?? "\(error); nothing was changed"
+        return reason.map { "\($0); nothing was changed. \(said)" } ?? "\(said); nothing was changed"
     }
 }
 

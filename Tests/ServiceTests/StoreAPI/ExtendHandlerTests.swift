@@ -1,6 +1,7 @@
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
+import PostgresClient
 import StoreSimulator
 import Testing
 
@@ -11,6 +12,8 @@ import Testing
 struct ExtendHandlerTests {
     private static let id = "2000000000000001"
     private static let bought = HeldTransaction(id: id, until: 365, token: "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0")
+
+    private static let fiveDays = 5 * Timestamp.millisecondsPerDay
 
     private static func stage() async throws -> (rig: ServiceRig, store: SimulatedStoreAPI) {
         let rig = try await ServiceRig.withCatalog(asksStore: true)
@@ -48,6 +51,68 @@ struct ExtendHandlerTests {
     }
 
     @Test(
+        "what a service began under a key before it died is taken up: days are given once, and the answer is the same",
+        arguments: [false, true])
+    func died(again: Bool) async throws {
+        let (rig, store) = try await Self.stage()
+        let before = try await rig.expiry(of: Self.id)
+        let body = Self.body(again: again)
+        let first = try await rig.extend(Self.id, body, idempotencyKey: "k")
+        #expect(first.status == 200, "\(first.text)")
+        // As it stands where the service ends before the answer is kept.
+        try await rig.pool.withConnection { try $0.execute(script: "UPDATE command_key SET answer = NULL") }
+        for _ in 0..<2 {
+            rig.wait(seconds: 3600)
+            let second = try await rig.extend(Self.id, body, idempotencyKey: "k")
+            #expect(second.status == 200 && second.text == first.text, "\(second.text)")
+        }
+        #expect(store.count(of: "extend") == 1)
+        #expect(try await rig.expiry(of: Self.id).milliseconds - before.milliseconds == Self.fiveDays)
+        #expect(try await rig.verdictOfVerify() == nil)
+    }
+
+    @Test("where the store's answer is lost, the same request asks again under the same name")
+    func lostAnswer() async throws {
+        let (rig, store) = try await Self.stage()
+        let before = try await rig.expiry(of: Self.id)
+        let body = Self.body(again: true)
+        store.failAlways(.truncated)
+        #expect(try await rig.extend(Self.id, body, idempotencyKey: "k").status == 503)
+        store.forgiveAll()
+        let answer = try await rig.extend(Self.id, body, idempotencyKey: "k")
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(try answer.json["expires_at"] == .string(before.description), "as it was when this was sent first")
+        #expect(try await rig.expiry(of: Self.id).milliseconds - before.milliseconds == Self.fiveDays)
+        let other = try await rig.extend(Self.id, Self.body(days: 6, again: true), idempotencyKey: "k")
+        #expect(other.verdict == "409 idempotency_conflict")
+    }
+
+    @Test("what the store refused under a key stays refused, and another key asks again")
+    func refused() async throws {
+        let (rig, store) = try await Self.stage()
+        store.failAlways(.status(403, code: 4_030_004))
+        let first = try await rig.extend(Self.id, Self.body(), idempotencyKey: "k")
+        store.forgiveAll()
+        let second = try await rig.extend(Self.id, Self.body(), idempotencyKey: "k")
+        for answer in [first, second] {
+            #expect(answer.verdict == "422 unprocessable" && answer.text.contains("4030004"), "\(answer.text)")
+        }
+        #expect(second.text.contains("another Idempotency-Key") && store.count(of: "extend") == 0, "\(second.text)")
+        #expect(try await rig.extend(Self.id, Self.body(), idempotencyKey: "other").status == 200)
+    }
+
+    @Test("a day later a key is free: it gives days anew, and has that answer from then on")
+    func nextDay() async throws {
+        let (rig, store) = try await Self.stage()
+        let first = try await rig.extend(Self.id, Self.body(), idempotencyKey: "k")
+        rig.wait(seconds: 90_000)
+        let second = try await rig.extend(Self.id, Self.body(), idempotencyKey: "k")
+        #expect(first.status == 200 && second.status == 200 && second.text != first.text, "\(second.text)")
+        #expect(try await rig.extend(Self.id, Self.body(), idempotencyKey: "k").text == second.text)
+        #expect(store.count(of: "extend") == 2)
+    }
+
+    @Test(
         "of several who give days at once one does, and nobody is answered that more were given", arguments: [nil, "k"])
     func atOnce(key: String?) async throws {
         let (rig, _) = try await Self.stage()
@@ -62,7 +127,7 @@ struct ExtendHandlerTests {
         #expect(answers.contains { $0.status == 200 })
         // Whoever finds a request of which nobody knows what came sends it again under its name, which the store carries out once.
         let after = try await rig.expiry(of: Self.id)
-        #expect(after.milliseconds - before.milliseconds == 5 * Timestamp.millisecondsPerDay, "\(answers.map(\.text))")
+        #expect(after.milliseconds - before.milliseconds == Self.fiveDays, "\(answers.map(\.text))")
     }
 }
 
