@@ -71,6 +71,59 @@ struct OperationTests {
         await log.flush()
     }
 
+    @Test("a standard error that never blocks loses no line, however slowly it is read")
+    func impatientLog() async throws {
+        let pipe = Pipe()
+        let descriptor = pipe.fileHandleForWriting.fileDescriptor
+        #expect(fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0)
+        let log = LogWriter(descriptor: descriptor)
+        for number in 0..<2000 {
+            log.write(lines: Array("\(number) \(String(repeating: "x", count: 100))\n".utf8), count: 1, time: .earliest)
+        }
+        // The pipe is full meanwhile.
+        try await Task.sleep(for: .milliseconds(300))
+        async let read = Task.detached { try pipe.fileHandleForReading.readToEnd() }.value
+        await log.flush()
+        try pipe.fileHandleForWriting.close()
+        let lines = String(decoding: try await read ?? Data(), as: UTF8.self).split(separator: "\n")
+        #expect(lines.map { String($0.prefix { $0 != " " }) } == (0..<2000).map(String.init))
+    }
+
+    @Test("what a full disk took of the log is told once there is room, on a line of its own")
+    func fullLog() async throws {
+        let (before, after) = (Pipe(), Pipe())
+        let descriptor = dup(before.fileHandleForWriting.fileDescriptor)
+        let full = open("/dev/full", O_WRONLY)
+        defer { for number in [descriptor, full] { close(number) } }
+        #expect(fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0)
+        let log = LogWriter(descriptor: descriptor)
+        // More than fits: a part of the second line is written, and the writer waits for its reader.
+        let long = [UInt8](repeating: UInt8(ascii: "x"), count: 100_000)
+        log.write(lines: Array("whole\n".utf8) + long + Array("\n".utf8), count: 2, time: .earliest)
+        var waiting: Int32 = 0
+        while waiting < 65_536 {
+            _ = ioctl(before.fileHandleForReading.fileDescriptor, UInt(FIONREAD), &waiting)
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        try await Task.sleep(for: .milliseconds(100))
+        dup2(full, descriptor)
+        #expect(before.fileHandleForReading.availableData.starts(with: Array("whole\nxxx".utf8)))
+        await log.flush()
+        log.write(lines: Array("lost\n".utf8), count: 1, time: .earliest)
+        await log.flush()
+        dup2(after.fileHandleForWriting.fileDescriptor, descriptor)
+        log.write(lines: Array("last\n".utf8), count: 1, time: .earliest)
+        await log.flush()
+        let text = String(decoding: after.fileHandleForReading.availableData, as: UTF8.self)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.count == 4 && lines[0].isEmpty && lines[2] == "last", "\(text)")
+        let told = try WireValue(json: String(lines[1]))
+        #expect(told["dropped"] == .int(2), "\(text)")
+        #expect(
+            told["message"] == .string("log lines dropped: they could not be written (No space left on device)"),
+            "\(text)")
+    }
+
     @Test("the labels of one family are bounded")
     func cardinality() {
         let metrics = Metrics(version: "1", foldVersion: 1)
