@@ -31,6 +31,23 @@ struct CommandContext: Sendable {
         try? FileHandle.standardError.write(contentsOf: Data("rightful: \(line)\n".utf8))
     }
 
+    /// Runs what logs to standard error; however it ends, its last line is written then.
+    func logging<Value>(to descriptor: Int32 = STDERR_FILENO, _ body: (Logger) async throws -> Value) async throws
+        -> Value
+    {
+        let log = LogWriter(descriptor: descriptor)
+        let logger = Logger(
+            now: now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
+        do {
+            let value = try await body(logger)
+            await log.flush()
+            return value
+        } catch {
+            await log.flush()
+            throw error
+        }
+    }
+
     /// Says what takes so long, if anybody watches.
     func progress(_ text: String) {
         if isTerminal { complain(text) }

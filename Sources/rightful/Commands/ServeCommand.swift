@@ -38,34 +38,28 @@ struct ServeCommand: Command {
         let passKeys = try PassKeyFiles(configured: configuration)
         let stripe = try StripeFiles(configuration)
         let account = context.isRoot ? try ServiceAccount.own() : nil
-        let log = LogWriter()
-        let logger = Logger(
-            now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
-        do {
-            // Not before the log is set up, whose thread is then seen to have become another user too.
-            let address = try BoundAddress(host: configuration.listen.host, port: configuration.listen.port)
-            let (session, files) = try await DatabaseSession.open(
-                configuration, context, connections: Self.connections, migrates: true,
-                as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
-            ) { cluster in
-                var files = try await ServingFiles(
-                    configuration, trusting: anchors, passKeys: passKeys, storeAccess: storeAccess, stripe: stripe,
-                    cluster: cluster, for: account, now: context.now())
-                if let account {
-                    try Privileges.giveUp(for: account)
-                    try files.check(configuration, as: account)
+        try await context.logging { logger in
+            do {
+                // Not before the log is set up, whose thread is then seen to have become another user too.
+                let address = try BoundAddress(host: configuration.listen.host, port: configuration.listen.port)
+                let (session, files) = try await DatabaseSession.open(
+                    configuration, context, connections: Self.connections, migrates: true,
+                    as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
+                ) { cluster in
+                    var files = try await ServingFiles(
+                        configuration, trusting: anchors, passKeys: passKeys, storeAccess: storeAccess, stripe: stripe,
+                        cluster: cluster, for: account, now: context.now())
+                    if let account {
+                        try Privileges.giveUp(for: account)
+                        try files.check(configuration, as: account)
+                    }
+                    return files
                 }
-                return files
+                try await serve(configuration, anchors, files, address, session, context, logger)
+            } catch is CancellationError {
+                // Told to stop before it began to serve: done as well.
+                logger.log(.info, "stopped before serving")
             }
-            try await serve(configuration, anchors, files, address, session, context, logger)
-            await log.flush()
-        } catch is CancellationError {
-            // Told to stop before it began to serve: done as well.
-            logger.log(.info, "stopped before serving")
-            await log.flush()
-        } catch {
-            await log.flush()
-            throw error
         }
     }
 

@@ -48,26 +48,24 @@ struct BackfillCommand: Command {
         }
         let anchors = try TrustedMaterial.anchors(configuration)
         let bindings = configuration.apps.map(\.binding)
-        try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
-            let writer = LedgerWriter(pool: session.pool, clock: session.clock)
-            let verifier = NotificationVerifier(jws: try JWSVerifier(trusting: anchors), apps: bindings)
-            let log = LogWriter()
-            let logger = Logger(
-                now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
-            var failures: [String] = []
-            for access in accesses {
-                let sweep = access.sweep(
-                    session, writer: writer, verifier: verifier, logger: logger, now: session.clock.now)
-                for environment in access.app.environments.sorted(by: { $0.rawValue < $1.rawValue }) {
-                    do {
-                        try await run(sweep, environment, context)
-                    } catch let failure as CommandFailure {
-                        failures.append(failure.description)
+        try await context.logging { logger in
+            try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+                let writer = LedgerWriter(pool: session.pool, clock: session.clock)
+                let verifier = NotificationVerifier(jws: try JWSVerifier(trusting: anchors), apps: bindings)
+                var failures: [String] = []
+                for access in accesses {
+                    let sweep = access.sweep(
+                        session, writer: writer, verifier: verifier, logger: logger, now: session.clock.now)
+                    for environment in access.app.environments.sorted(by: { $0.rawValue < $1.rawValue }) {
+                        do {
+                            try await run(sweep, environment, context)
+                        } catch let failure as CommandFailure {
+                            failures.append(failure.description)
+                        }
                     }
                 }
+                guard failures.isEmpty else { throw CommandFailure(description: failures.joined(separator: "; ")) }
             }
-            await log.flush()
-            guard failures.isEmpty else { throw CommandFailure(description: failures.joined(separator: "; ")) }
         }
     }
 

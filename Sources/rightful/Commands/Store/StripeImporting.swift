@@ -32,50 +32,50 @@ struct StripeImporting: Sendable {
         let configuration = try context.configuration(arguments)
         let files = try StripeFiles(configuration)
         let owners = try ownersPath.map { try StripeOwnerFile($0) }
-        let log = LogWriter()
-        let logger = Logger(
-            now: context.now, lines: { log.write(lines: $0, count: $1, time: $2) }, sink: { log.write($0) })
-        let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
-            let catalog = try await reader.catalog().catalog
-            if let (product, place) = owners?.products.first(where: { catalog.product($0.id) == nil }) {
-                throw CommandFailure(
-                    description: "\(place): no product of the catalog is called '\(product)'; nothing was imported")
-            }
-            let desk = StripeWork.desk(
-                files, session, writer: LedgerWriter(pool: session.pool, clock: session.clock), reader: reader,
-                metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion), logger: logger)
-            guard let client = desk.client(environment) else {
-                throw CommandFailure(
-                    description: "no account of Stripe's is configured for \(environment.rawValue): see `stripe` in "
-                        + "docs/configuration.md")
-            }
-            let job = StripeImport(
-                desk, client,
-                register: WebImportRegister(
-                    pool: session.pool, environment: environment, ownerMetadata: ownerMetadata, owners: owners?.hash,
-                    holder: session.holder), ownerMetadata: ownerMetadata,
-                owners: owners?.list ?? StripeOwnerList())
-            let meter = RunMeter()
-            defer { if context.isTerminal { context.draw("") } }
-            do {
-                return try await job.run(isAnew: arguments.has("--again")) { report in
-                    if let outage = report.outage {
-                        if context.isTerminal { context.draw("") }
-                        context.complain("Stripe, \(environment.rawValue): \(outage). It is tried again")
-                    } else if context.isTerminal {
-                        context.draw(meter.line(report))
-                    }
+        let report = try await context.logging { logger in
+            try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+                let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+                let catalog = try await reader.catalog().catalog
+                if let (product, place) = owners?.products.first(where: { catalog.product($0.id) == nil }) {
+                    throw CommandFailure(
+                        description: "\(place): no product of the catalog is called '\(product)'; nothing was imported")
                 }
-            } catch let error as StripeAPIError {
-                if context.isTerminal { context.draw("") }
-                throw CommandFailure(
-                    description:
-                        "Stripe, \(environment.rawValue): \(error). What was read is recorded; the same command "
-                        + "goes on where it stopped")
+                let desk = StripeWork.desk(
+                    files, session, writer: LedgerWriter(pool: session.pool, clock: session.clock), reader: reader,
+                    metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion), logger: logger)
+                guard let client = desk.client(environment) else {
+                    throw CommandFailure(
+                        description:
+                            "no account of Stripe's is configured for \(environment.rawValue): see `stripe` in "
+                            + "docs/configuration.md")
+                }
+                let job = StripeImport(
+                    desk, client,
+                    register: WebImportRegister(
+                        pool: session.pool, environment: environment, ownerMetadata: ownerMetadata,
+                        owners: owners?.hash,
+                        holder: session.holder), ownerMetadata: ownerMetadata,
+                    owners: owners?.list ?? StripeOwnerList())
+                let meter = RunMeter()
+                defer { if context.isTerminal { context.draw("") } }
+                do {
+                    return try await job.run(isAnew: arguments.has("--again")) { report in
+                        if let outage = report.outage {
+                            if context.isTerminal { context.draw("") }
+                            context.complain("Stripe, \(environment.rawValue): \(outage). It is tried again")
+                        } else if context.isTerminal {
+                            context.draw(meter.line(report))
+                        }
+                    }
+                } catch let error as StripeAPIError {
+                    if context.isTerminal { context.draw("") }
+                    throw CommandFailure(
+                        description:
+                            "Stripe, \(environment.rawValue): \(error). What was read is recorded; the same command "
+                            + "goes on where it stopped")
+                }
             }
         }
-        await log.flush()
         guard let report else {
             throw CommandFailure(
                 description:

@@ -1,0 +1,36 @@
+import EntitlementCore
+import Foundation
+import Service
+import Testing
+
+@testable import rightful
+
+@Suite("The log of a command", .timeLimit(.minutes(1)))
+struct CommandLogTests {
+    private static let context = CommandContext(
+        environment: [:], isRoot: false, isTerminal: false, now: { .earliest })
+
+    private struct Failure: Error {}
+
+    @Test("its last line is written before it ends, also where it fails or is interrupted", arguments: [false, true])
+    func lastLine(isInterrupted: Bool) async throws {
+        let pipe = Pipe()
+        let long = String(repeating: "x", count: 200_000)
+        let command = Task {
+            try await Self.context.logging(to: pipe.fileHandleForWriting.fileDescriptor) { logger in
+                if isInterrupted { while !Task.isCancelled { await Task.yield() } }
+                // More than fits into the pipe: it is written once somebody reads.
+                logger.log(.info, long)
+                throw Failure()
+            }
+        }
+        if isInterrupted { command.cancel() }
+        let read = Task.detached {
+            try await Task.sleep(for: .milliseconds(200))
+            return try pipe.fileHandleForReading.readToEnd() ?? Data()
+        }
+        await #expect(throws: Failure.self) { try await command.value }
+        try pipe.fileHandleForWriting.close()
+        #expect(try await read.value.count > long.utf8.count)
+    }
+}
