@@ -9,6 +9,8 @@ struct CommandContext: Sendable {
     let isRoot: Bool
     /// Whether somebody watches standard error.
     let isTerminal: Bool
+    /// Whether there was a standard output when the program was started.
+    var hasOutput = true
     let now: @Sendable () -> Timestamp
     let output = Output()
 

@@ -5,6 +5,21 @@ enum Descriptors {
     /// More than a service ever needs.
     private static let most: rlim_t = 65_536
 
+    /// Lets there be a standard input, output and error.
+    ///
+    /// Where whoever started the program has closed one, the next file or socket that is opened would be in its place, and be
+    /// printed to.
+    ///
+    /// - Returns: whether there was a standard output.
+    static func fillStandard() -> Bool {
+        let hasOutput = fcntl(STDOUT_FILENO, F_GETFD) >= 0
+        // What is opened gets the lowest number that is free.
+        for descriptor in STDIN_FILENO...STDERR_FILENO where fcntl(descriptor, F_GETFD) < 0 {
+            _ = open("/dev/null", O_RDWR)
+        }
+        return hasOutput
+    }
+
     /// Lets there be as many as the system allows this user, whose shell or unit often begins with 1024.
     ///
     /// - Returns: how many there may be.

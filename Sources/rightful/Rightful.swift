@@ -6,11 +6,13 @@ import Glibc
 @main
 struct Rightful {
     static func main() {
+        let hasOutput = Descriptors.fillStandard()
         // A reader that goes away is an error of the write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
         let context = CommandContext(
             environment: ProcessInfo.processInfo.environment, isRoot: geteuid() == 0,
-            isTerminal: isatty(STDERR_FILENO) == 1, now: { Timestamp(milliseconds: currentMilliseconds()) })
+            isTerminal: isatty(STDERR_FILENO) == 1, hasOutput: hasOutput,
+            now: { Timestamp(milliseconds: currentMilliseconds()) })
         let arguments = Array(CommandLine.arguments.dropFirst())
         let work = Task.detached { await run(arguments, context) }
         let interruption = Interruption { work.cancel() }
@@ -29,6 +31,13 @@ struct Rightful {
             case .print(let text):
                 try context.output.write(text)
             case .run(let command, let arguments):
+                // A key, for one, is printed once: without that it must not be made either.
+                guard context.hasOutput || !command.prints else {
+                    throw CommandFailure(
+                        description:
+                            "standard output is closed, and nothing was done: open it, to /dev/null where nobody is to "
+                            + "read what it prints")
+                }
                 try await command.init(arguments).run(context)
             }
             return 0

@@ -53,6 +53,37 @@ struct CommandLineTests {
         #expect(text.contains("No space left on device"))
     }
 
+    @Test("a standard stream that is closed is no other file; a command that could not print does nothing")
+    func closedStreams() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        func shell(_ redirection: String) -> [String] { ["/bin/sh", "-c", "exec \"$@\" \(redirection)", "sh"] }
+        let made = try await installation.run(
+            ["keys", "create", "--name", "lost", "--scopes", "admin"], through: shell(">&-"))
+        #expect(made.status == 1 && made.errors.contains("standard output is closed"), "\(made)")
+        #expect(try await !installation.rightful("keys", "list").contains("lost"))
+
+        // What it logs is lost, and ends up nowhere else.
+        let service = Process()
+        let command =
+            try shell("<&- >&- 2>&-") + [
+                Products.url("rightful").path(), "serve", "--config", installation.configurationFile.path(),
+            ]
+        service.executableURL = URL(filePath: command[0])
+        service.arguments = Array(command.dropFirst())
+        try await service.runWithAllSignals()
+        defer { if service.endStatus == nil { kill(service.processIdentifier, SIGKILL) } }
+        // It has bound its address by then.
+        for _ in 0..<1500 where installation.postmaster == nil { try await Task.sleep(for: .milliseconds(20)) }
+        for descriptor in 0...2 {
+            let target = try FileManager.default.destinationOfSymbolicLink(
+                atPath: "/proc/\(service.processIdentifier)/fd/\(descriptor)")
+            #expect(target == "/dev/null", "descriptor \(descriptor)")
+        }
+        kill(service.processIdentifier, SIGTERM)
+        #expect(service.waitForEnd() == 0)
+    }
+
     @Test("a database from before the first release is refused in one line, and not touched")
     func unreleased() async throws {
         let installation = try await Installation(isFresh: true)

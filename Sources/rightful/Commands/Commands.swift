@@ -17,11 +17,17 @@ enum Commands {
 /// One subcommand: what it takes, and what it does.
 protocol Command: Sendable {
     static var usage: CommandUsage { get }
+    /// Whether it is run for what it prints on standard output.
+    static var prints: Bool { get }
 
     /// Checks the arguments, which fit `usage` already.
     init(_ arguments: ParsedArguments) throws(UsageError)
 
     func run(_ context: CommandContext) async throws
+}
+
+extension Command {
+    static var prints: Bool { true }
 }
 
 /// What a command is called and takes.

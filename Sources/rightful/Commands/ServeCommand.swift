@@ -27,6 +27,8 @@ struct ServeCommand: Command {
             stops it at once.
             """)
 
+    static let prints = false
+
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) { self.arguments = arguments }
