@@ -81,6 +81,23 @@ struct CheckpointTests {
         }
     }
 
+    @Test("a checkpoint that cannot be written says why")
+    func unwritable() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let disk = installation.directory.appending(path: "disk")
+        let (absent, full) = (installation.directory.appending(path: "absent/note").path(), disk.path() + "/note")
+        let refused = try await installation.run(["checkpoint", "--output", absent])
+        #expect(refused.errors == "rightful: \(absent): cannot be written: No such file or directory\n")
+        try FileManager.default.createDirectory(at: disk, withIntermediateDirectories: true)
+        guard let small = SmallDisk(mountedOver: disk) else { return }
+        defer { small.unmount() }
+        small.fill()
+        let (status, output, errors) = try await installation.run(["checkpoint", "--output", full])
+        #expect(status == 1 && output.isEmpty)
+        #expect(errors == "rightful: \(full): cannot be written: No space left on device\n")
+    }
+
     @Test("what is no checkpoint of this log is refused in words")
     func foreign() async throws {
         let (one, two) = (try await Installation(), try await Installation())

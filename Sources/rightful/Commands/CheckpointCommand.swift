@@ -29,7 +29,11 @@ struct CheckpointCommand: Command {
         do {
             try Data(note.utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
         } catch {
-            throw CommandFailure(description: "\(path): cannot be written; see whether its directory exists")
+            // Foundation's words are for programs; the system's are for people.
+            let reason = ((error as? CocoaError)?.underlying as? POSIXError).map {
+                String(cString: strerror($0.code.rawValue))
+            }
+            throw CommandFailure(description: "\(path): cannot be written: \(reason ?? "\(error)")")
         }
         try context.output.write("wrote a checkpoint of \(checkpoint.size) events to \(path)\n")
     }
