@@ -132,6 +132,37 @@ struct CustomerTokensTests {
         #expect(reasons.withLock { $0.count == 1 && $0[0].contains(isEmpty ? "none" : "no permission") })
     }
 
+    @Test(
+        "a read that fails late brings back no key that has ended meanwhile, and one that is called off is not told of")
+    func lateReads() async throws {
+        let stored = DatabaseTokenKeys(pool: try await TestDatabase.make().pool())
+        _ = try await stored.readOrMake(now: Self.noon)
+        let keys = SlowTokenKeys(try await stored.read())
+        let reasons = Mutex<[String]>([])
+        let lifetime = Duration.seconds(1)
+        let tokens = CustomerTokens(keys: keys, lifetime: lifetime) { reason in reasons.withLock { $0.append(reason) } }
+        let text = try await tokens.make(try Self.token())
+        try await Task.sleep(for: lifetime)
+        let late = Task { try await tokens.verify(text, now: Self.noon) }
+        await keys.waitUntilAsked(times: 2)
+        _ = try await stored.rotate(now: Self.noon, endsEarlier: true)
+        keys.put(try await stored.read())
+        #expect(try await tokens.verify(text, now: Self.noon) == .forged)
+        keys.fail(LedgerError(.unavailable, "no permission"))
+        #expect(try await late.value == .forged, "it knows by then what somebody else has read")
+        #expect(try await tokens.verify(text, now: Self.noon) == .forged)
+        #expect(reasons.withLock { $0.count == 1 && $0[0].contains("no permission") })
+
+        try await Task.sleep(for: lifetime)
+        keys.holdNext()
+        let calledOff = Task { try await tokens.verify(text, now: Self.noon) }
+        await keys.waitUntilAsked(times: 4)
+        calledOff.cancel()
+        keys.fail(CancellationError())
+        _ = try await calledOff.value
+        #expect(reasons.withLock { $0.count } == 1)
+    }
+
     @Test("keys that are ended at once end with all their tokens, and the new one is used at once")
     func rotationAtOnce() async throws {
         let keys = DatabaseTokenKeys(pool: try await TestDatabase.make().pool())
@@ -174,6 +205,49 @@ private struct FixedTokenKeys: TokenKeyStore {
     func read() async throws -> [TokenKey] { keys }
 
     func add(_ key: TokenKey) async throws {}
+}
+
+/// Answers at once, but for its second reader and whom it is told to hold, who wait until it fails.
+private final class SlowTokenKeys: TokenKeyStore {
+    private struct State {
+        var keys: [TokenKey]
+        var asked = 0
+        var held: CheckedContinuation<Void, any Error>?
+        var heldNumber = 2
+    }
+
+    private let state: Mutex<State>
+
+    init(_ keys: [TokenKey]) { state = Mutex(State(keys: keys)) }
+
+    func put(_ keys: [TokenKey]) { state.withLock { $0.keys = keys } }
+
+    func holdNext() { state.withLock { $0.heldNumber = $0.asked + 1 } }
+
+    func fail(_ error: any Error) {
+        state.withLock { state in
+            defer { state.held = nil }
+            return state.held
+        }?.resume(throwing: error)
+    }
+
+    func waitUntilAsked(times: Int) async {
+        while state.withLock({ $0.asked < times }) { try? await Task.sleep(for: .milliseconds(1)) }
+    }
+
+    func read() async throws -> [TokenKey] {
+        try await withCheckedThrowingContinuation { continuation in
+            let isHeld = state.withLock { state in
+                state.asked += 1
+                if state.asked == state.heldNumber { state.held = continuation }
+                return state.asked == state.heldNumber
+            }
+            if !isHeld { continuation.resume() }
+        }
+        return state.withLock { $0.keys }
+    }
+
+    func add(_ key: TokenKey) {}
 }
 
 private final class FailingTokenKeys: TokenKeyStore {

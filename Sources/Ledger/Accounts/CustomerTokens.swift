@@ -124,15 +124,25 @@ package final class CustomerTokens: Sendable {
                 guard !found.isEmpty else { throw LedgerError(.unavailable, "there is none any more") }
                 read = TokenKeyRing(found)
             } catch {
+                // Whoever asked has gone, which says nothing of the keys.
+                guard !Task.isCancelled else { return known.ring }
                 unread("\(error)")
                 // What was good stays good while they cannot be read, which is not tried for each token.
-                read = known.ring
+                return remembered.withLock { latest in
+                    let kept = latest ?? known
+                    latest = (kept.ring, max(kept.readAt, clock))
+                    return kept.ring
+                }
             }
         } else {
             read = try await keys.readOrMake(now: now)
         }
-        remembered.withLock { $0 = (read, clock) }
-        return read
+        return remembered.withLock { latest in
+            // Somebody else may have begun to read them later, and keys may have ended in between.
+            if let latest, latest.readAt > clock { return latest.ring }
+            latest = (read, clock)
+            return read
+        }
     }
 }
 
