@@ -178,8 +178,14 @@ struct CommandLineTests {
     func rotateTokens() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        #expect(try await installation.rightful("keys", "rotate-tokens").hasPrefix("key 1 makes customer tokens from "))
-        #expect(try await installation.rightful("keys", "rotate-tokens", "--at-once").hasPrefix("key 2 makes"))
+        // As where the service has a configuration with another place, and the command was given none.
+        let astray = try await installation.run(["keys", "rotate-tokens", "--at-once"])
+        #expect(astray.status == 1 && astray.output.isEmpty, "\(astray)")
+        #expect(astray.errors.contains("no service keeps its token keys in this database"), "\(astray.errors)")
+        #expect(try await ServiceProcess.start(installation).stop() == 0, "it makes the first key")
+        let rotated = try await installation.rightful("keys", "rotate-tokens")
+        #expect(rotated.hasPrefix("key 2 makes customer tokens from ") && rotated.hasSuffix("are in the database\n"))
+        #expect(try await installation.rightful("keys", "rotate-tokens", "--at-once").hasPrefix("key 3 makes"))
         let original = try Data(contentsOf: installation.configurationFile)
         var configuration = try #require(try JSONSerialization.jsonObject(with: original) as? [String: Any])
         let file = installation.directory.appending(path: "tokens").path()
@@ -187,6 +193,7 @@ struct CommandLineTests {
         try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
         let printed = try await installation.rightful("keys", "rotate-tokens")
         #expect(printed.hasPrefix("key 1 makes"), "the file has keys of its own")
+        #expect(printed.hasSuffix("are in \(file)\n"), "\(printed)")
         let kept = try String(contentsOfFile: file, encoding: .utf8)
         #expect(kept.hasPrefix("1 2") && kept.split(separator: "\n").count == 1)
         let service = try await ServiceProcess.start(installation)

@@ -10,7 +10,8 @@ struct KeysRotateTokensCommand: Command {
         details: """
             Running services make tokens with it after ten seconds, when all of them know it. Tokens that were made with an
             earlier key count until they run out, a day later at most. After a theft, end them with --at-once: devices
-            then ask your server for new ones. The keys are in the database, or in the file that token_key_path names.
+            then ask your server for new ones. The keys are in the database, or in the file that token_key_path of the
+            service's configuration names: give its --config.
             """)
 
     private let arguments: ParsedArguments
@@ -21,11 +22,19 @@ struct KeysRotateTokensCommand: Command {
         let configuration = try context.configuration(arguments)
         let endsEarlier = arguments.has("--at-once")
         let key = try await DatabaseSession.with(arguments, context) { session in
-            try await configuration.tokenKeys(pool: session.pool).rotate(
-                now: session.clock.now(), endsEarlier: endsEarlier)
+            let keys = configuration.tokenKeys(pool: session.pool)
+            // A service makes the first key where it looks for them: whoever adds one elsewhere would believe that stolen ones
+            // had ended.
+            if configuration.tokenKeyPath == nil, try await keys.read().isEmpty {
+                throw CommandFailure(
+                    description: "no service keeps its token keys in this database; give the --config of the service "
+                        + "(token_key_path)")
+            }
+            return try await keys.rotate(now: session.clock.now(), endsEarlier: endsEarlier)
         }
+        let place = configuration.tokenKeyPath ?? "the database"
         try context.output.write(
-            "key \(key.id) makes customer tokens from \(key.firstUse); those of earlier keys end by \(key.endOfEarlier)\n"
-        )
+            "key \(key.id) makes customer tokens from \(key.firstUse); those of earlier keys end by \(key.endOfEarlier); the keys "
+                + "are in \(place)\n")
     }
 }
