@@ -103,6 +103,9 @@ package final class LedgerWriter: Sendable {
     /// Asks for the read lease, or for another proof of it.
     package func renewReadLease() async { await readLease.renew(through: pool) }
 
+    /// Says that an orderly stop has begun: what fails from now on because the connection is lost is not tried again.
+    package func beginEnding() { locked.end() }
+
     /// Waits until nothing is waiting or under way, and gives the read lease back; for an orderly stop.
     package func drain() async {
         await queue.drain()

@@ -1,5 +1,6 @@
 import EntitlementCore
 import PostgresClient
+import Synchronization
 
 /// Writes batches that are decided under the head's lock, again after a lost connection or lock.
 struct LockedAppend: Sendable {
@@ -11,6 +12,14 @@ struct LockedAppend: Sendable {
     /// Compared with the database's under the lock.
     let clock: LedgerClock?
     let report: @Sendable (LedgerWriter.BatchReport) -> Void
+    private let isEnding = Flag()
+
+    private final class Flag: Sendable {
+        let value = Atomic(false)
+    }
+
+    /// From now on gives up where the connection is lost, rather than tries again.
+    func end() { isEnding.value.store(true, ordering: .relaxed) }
 
     /// Writes a batch and answers its requests.
     ///
@@ -65,7 +74,9 @@ struct LockedAppend: Sendable {
                 throw error
             }
             if failure.kind == .lockTimeout { await endStalledHolders() }
-            guard attempt < limits.attempts else { throw failure }
+            // A server that says nothing keeps each attempt waiting for half a minute.
+            let isLast = failure.kind == .connection && isEnding.value.load(ordering: .relaxed)
+            guard attempt < limits.attempts, !isLast else { throw failure }
             // Longer than the pool refuses at once after a failure to connect.
             if failure.kind == .connection { try? await Task.sleep(for: .milliseconds(100 * attempt)) }
             attempt += 1

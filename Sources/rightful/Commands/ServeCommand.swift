@@ -160,6 +160,10 @@ struct ServeCommand: Command {
                 console: configuration.hasConsole ? ConsoleSessions(pool: session.pool, keys: keys) : nil,
                 forgetting: Self.forgetting(configuration, session),
                 now: clock.now)
+            let watch = WorkWatch(
+                failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
+            // Before anybody is served: from then on a signal to stop waits for no answer of the database.
+            await watch.begin()
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
             let server = application.makeServer(listening)
@@ -171,9 +175,6 @@ struct ServeCommand: Command {
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
             logger.log(.info, "listening", [("url", .string("http://\(address)"))])
-            let watch = WorkWatch(
-                failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
-            await watch.begin()
             let checkpoints: CheckpointWriter? =
                 if let logKey, let directory = files.checkpoints {
                     CheckpointWriter(
@@ -182,7 +183,8 @@ struct ServeCommand: Command {
                     nil
                 }
             await keepServing(
-                session, CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now),
+                session, server, writer,
+                CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now),
                 checkpoints, watch,
                 PassKeyWatch(files.passKeys.ring.facts, register: passKeyRegister, watch: watch, logger: logger),
                 ClockWatch(clock, metrics: metrics, logger: logger) { try await clock.compare(through: session.pool) },
@@ -192,9 +194,7 @@ struct ServeCommand: Command {
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
                     }, missed: missed, logger: logger), healing, stripe, webhooks.work, logger)
-            logger.log(.info, "stopping")
             try await uninterrupted {
-                await server.stop()
                 await writer.drain()
                 await checkpoints?.write()
                 await writing.close()
@@ -241,11 +241,11 @@ struct ServeCommand: Command {
         }
     }
 
-    /// Until the current task is cancelled.
+    /// Until the current task is cancelled; nobody is served any more then.
     private func keepServing(
-        _ session: DatabaseSession, _ sweep: CommandKeySweep, _ checkpoints: CheckpointWriter?, _ watch: WorkWatch,
-        _ passKeys: PassKeyWatch, _ clocks: ClockWatch, _ sweeper: StoreSweeper, _ healing: Healing,
-        _ stripe: StripeWork, _ webhooks: WebhookWork, _ logger: Logger
+        _ session: DatabaseSession, _ server: HTTPServer, _ writer: LedgerWriter, _ sweep: CommandKeySweep,
+        _ checkpoints: CheckpointWriter?, _ watch: WorkWatch, _ passKeys: PassKeyWatch, _ clocks: ClockWatch,
+        _ sweeper: StoreSweeper, _ healing: Healing, _ stripe: StripeWork, _ webhooks: WebhookWork, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -270,8 +270,13 @@ struct ServeCommand: Command {
             if let checkpoints { group.addTask { await checkpoints.run() } }
             group.addTask {
                 await Interruption.wait()
+                logger.log(.info, "stopping")
+                writer.beginEnding()
+                // Not only once what runs in the background has come back, which may wait for the database.
+                async let closed: Void = server.stop()
                 // What waits for a frozen server would wait for half a minute, one after the other.
                 try? await uninterrupted { try await session.cluster?.endIfFrozen() }
+                await closed
             }
         }
     }

@@ -42,6 +42,34 @@ struct FrozenClusterTests {
         #expect(try await installation.run(["verify"]).status == 0)
     }
 
+    @Test("told to stop while its connections say nothing, serve says so and lets nobody in at once")
+    func frozenConnections() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let service = try await ServiceProcess.start(installation)
+        let backends = try #require(ServerProcesses(of: installation)).backends
+        #expect(!backends.isEmpty)
+        for id in backends { kill(id, SIGSTOP) }
+        // What runs in the background asks each second, and waits for half a minute then.
+        try await Task.sleep(for: .seconds(3))
+        service.signal(SIGTERM)
+        var isRefused = false
+        while !isRefused, service.isRunning {
+            do {
+                _ = try await HTTPClient(service.url, key: "", attempts: 1).send("GET", "/healthz")
+                try await Task.sleep(for: .milliseconds(10))
+            } catch {
+                isRefused = true
+            }
+        }
+        let log = service.logText
+        #expect(
+            isRefused && log.contains(#""stopping""#) && !log.contains("ending its processes"), "\(log.suffix(2000))")
+        // Nothing is sent to it: it has been told, and ends what is frozen after three seconds.
+        #expect(service.end(by: 0) == 0, "\(service.logText.suffix(2000))")
+        #expect(service.logText.contains("ending its processes"), "\(service.logText.suffix(2000))")
+    }
+
     /// Whether nothing but perhaps an entry that nobody has collected is left of a process.
     private static func hasEnded(_ id: pid_t) -> Bool {
         guard let text = try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8) else { return true }

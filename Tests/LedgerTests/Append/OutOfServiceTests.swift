@@ -52,4 +52,20 @@ struct OutOfServiceTests {
         for draft in drafts.prefix(3) { _ = try await writer.append(draft) }
         #expect(try await LedgerReader(pool: database.pool(), now: { .latest }).status().position > 0)
     }
+
+    @Test("once the service is to stop, what fails as the connection is lost is not tried again")
+    func ending() async throws {
+        var limits = LedgerWriter.Limits()
+        // With their pauses they would take longer than this test may.
+        limits.attempts = 60
+        // Nobody listens on port 1.
+        let writer = LedgerWriter(
+            pool: PostgresPool("postgresql://u@127.0.0.1:1/d"), limits: limits, now: { .earliest })
+        let draft = RandomDrafts(seed: 5, originals: 1).drafts(1)[0]
+        let begun = Task { try await writer.append(draft) }
+        writer.beginEnding()
+        await #expect(throws: LedgerError.self) { try await writer.append(draft) }
+        await #expect(throws: LedgerError.self) { try await begun.value }
+        await writer.drain()
+    }
 }
