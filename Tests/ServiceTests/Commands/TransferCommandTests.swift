@@ -72,16 +72,16 @@ struct TransferCommandTests {
         #expect(
             loser["entitlements"]?[0]?["rule"]?["sentence"]
                 == .string(
-                    "On 21 November 2026, 00:00 UTC, premium is closed, because com.example.pro.yearly is another "
-                        + "customer's since 20 November 2026, 12:00 UTC."))
+                    "On 21 November 2026, 00:00 UTC, premium is closed, because com.example.pro.yearly has been "
+                        + "another customer's since 20 November 2026, 12:00 UTC."))
         #expect(loser["entitlements"]?[0]?["would_change"]?[0]?["code"] == .string("transfer"))
         let winner = try await rig.get("/v1/customers/c-1/explain?at=2026-11-21T00:00:00Z").json["entitlements"]?[0]
         #expect(
             winner?["rule"]?["sentence"]
                 == .string(
                     "On 21 November 2026, 00:00 UTC, premium is open, because the free trial of com.example.pro.yearly "
-                        + "runs from 1 January 2026, 00:00 UTC until 1 January 2027, 00:00 UTC, and is this customer's "
-                        + "since 20 November 2026, 12:00 UTC."))
+                        + "runs from 1 January 2026, 00:00 UTC until 1 January 2027, 00:00 UTC, and has been this "
+                        + "customer's since 20 November 2026, 12:00 UTC."))
     }
 
     @Test("what makes no sense is refused, names nobody else, and writes nothing")
