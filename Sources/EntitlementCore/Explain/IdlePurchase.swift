@@ -21,11 +21,15 @@ extension CustomerFacts {
             return product.entitlements.contains(entitlementID)
         }
         var found: [IdlePurchase] = []
+        // Several statements may be about one purchase.
+        var seen: Set<String> = []
         for (id, state) in originals {
             for stated in state.transactions where stated.fact.purchaseDate <= instant && isMeant(stated.fact.productID)
             {
                 let isTimed = [.known(.consumable), .known(.nonRenewing)].contains(stated.fact.kind)
-                guard isTimed, ownership.owner(of: stated.fact) == customer else { continue }
+                guard isTimed, ownership.owner(of: stated.fact) == customer,
+                    seen.insert(stated.fact.transactionID).inserted
+                else { continue }
                 found.append(
                     IdlePurchase(
                         productID: stated.fact.productID, boughtAt: stated.fact.purchaseDate, originalTransactionID: id,
