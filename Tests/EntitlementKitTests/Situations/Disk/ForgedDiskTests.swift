@@ -273,17 +273,22 @@ struct ForgedDiskTests {
         await rig.storage.put(try JSONSerialization.data(withJSONObject: file), as: "server.json")
     }
 
-    @Test(
-        "a clock that is set back gives nothing back, also where the file about clocks was deleted",
-        arguments: [true, false])
-    func clockFile(_ isOfEarlierVersion: Bool) async throws {
-        var rig = KitRig()
+    /// Has something that ran out while the server answered.
+    private func runOut(_ rig: KitRig) async {
         await rig.launch()
         rig.device.push(Statements.transaction("1"))
         await rig.waitUntilGives()
         rig.clock.advance(days: 31)
         await rig.waitUntilGives(false)
         await rig.store.refresh()
+    }
+
+    @Test(
+        "a clock that is set back gives nothing back, also where the file about clocks was deleted",
+        arguments: [true, false])
+    func clockFile(_ isOfEarlierVersion: Bool) async throws {
+        var rig = KitRig()
+        await runOut(rig)
         rig.server.edit { $0.mood = .unreachable }
         await rig.storage.put(nil, as: "clock.json")
         if isOfEarlierVersion { try await setHeardAt(nil, in: rig) }
@@ -296,12 +301,7 @@ struct ForgedDiskTests {
     @Test("with pinned keys no clock is set back by what somebody writes of when the server answered last")
     func pinnedClock() async throws {
         var rig = try pinned(try PassSigner())
-        await rig.launch()
-        rig.device.push(Statements.transaction("1"))
-        await rig.waitUntilGives()
-        rig.clock.advance(days: 31)
-        await rig.waitUntilGives(false)
-        await rig.store.refresh()
+        await runOut(rig)
         await rig.store.stop()
         rig.server.edit { $0.mood = .unreachable }
         await rig.storage.put(nil, as: "clock.json")
