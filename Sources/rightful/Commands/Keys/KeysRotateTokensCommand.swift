@@ -27,8 +27,10 @@ struct KeysRotateTokensCommand: Command {
             // had ended.
             if configuration.tokenKeyPath == nil, try await keys.read().isEmpty {
                 throw CommandFailure(
-                    description: "no service keeps its token keys in this database; give the --config of the service "
-                        + "(token_key_path)")
+                    description:
+                        "no service keeps its token keys in this database, so nothing was changed: if it keeps them "
+                        + "in a file (token_key_path), give its --config; if it has made no token yet, there is none to end"
+                )
             }
             return try await keys.rotate(now: session.clock.now(), endsEarlier: endsEarlier)
         }
