@@ -21,11 +21,11 @@ extension OutlookFinder {
         if gives, answer.givesAccess, next.state == shown.reading.state {
             // The next period is known.
             let until = answer.until.map { "until \($0.inWords)" } ?? "without an end"
-            let what = next.productID == shown.reading.productID ? "What follows" : next.productID ?? "A grant"
-            let verb = next.productID == shown.reading.productID ? "on \(date) is known already" : "follows on \(date)"
+            let what =
+                next.productID == shown.reading.productID
+                ? "What follows on \(date) is known already" : "\(next.productID ?? "A grant") follows on \(date)"
             return Outlook(
-                code: .knownNext, at: next.start,
-                sentence: "\(what) \(verb); as far as is known it stays open \(until).")
+                code: .knownNext, at: next.start, sentence: "\(what); as far as is known it stays open \(until).")
         }
         guard answer.givesAccess || gives, next.reason != .expired else { return nil }
         let effect = gives ? "" : ", which gives no access"
