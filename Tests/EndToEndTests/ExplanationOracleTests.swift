@@ -3,6 +3,7 @@ import EntitlementCore
 import OpenSSLCrypto
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Explanations of simulated lives: that they decide as the store recorded, and that what they cite suffices.
@@ -10,7 +11,7 @@ import Testing
 struct ExplanationOracleTests {
     @Test("random lives: at every boundary the cited events alone give the same decision, and none can be left out")
     func randomLives() throws {
-        for seed in 1...UInt64(LongTests.factor * 12) {
+        for seed in 1...UInt64(Campaign.factor * 12) {
             var random = SplitMix64(seed: seed)
             let world = StoreWorld.standard.with { policy in
                 policy.graceGivesAccess = random.next() % 4 != 0

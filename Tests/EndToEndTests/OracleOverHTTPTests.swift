@@ -1,5 +1,6 @@
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// The whole service, from signature to answer, against the simulator's record.
@@ -15,7 +16,7 @@ struct OracleOverHTTPTests {
         let client = HTTPClient(service.url, key: key)
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
 
-        for seed in 1...UInt64(4 * LongTests.factor) {
+        for seed in 1...UInt64(4 * Campaign.factor) {
             let life = StoreLife.random(seed: seed, world: installation.world, customers: 3)
             let style = DeliveryStyle.allCases[Int(seed) % 5]
             let arrivals = Delivery.plan(life.notifications, style, seed: seed)

@@ -3,11 +3,6 @@ import Foundation
 import StoreSimulator
 import Testing
 
-/// How much longer the long campaigns run than the everyday tests.
-enum LongTests {
-    static let factor = Int(ProcessInfo.processInfo.environment["RIGHTFUL_TEST_FACTOR"] ?? "") ?? 1
-}
-
 extension Catalog {
     /// What the simulated world's products mean.
     init(_ world: StoreWorld) throws {

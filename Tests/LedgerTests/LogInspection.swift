@@ -6,11 +6,6 @@ import Testing
 
 @testable import Ledger
 
-/// How much longer the long campaigns run than the everyday tests.
-enum TestFactor {
-    static let factor = Int(ProcessInfo.processInfo.environment["RIGHTFUL_TEST_FACTOR"] ?? "") ?? 1
-}
-
 /// Looks at a whole database as an auditor would, whatever wrote it.
 struct LogInspection {
     private let pool: PostgresPool

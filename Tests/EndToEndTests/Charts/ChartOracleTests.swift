@@ -1,6 +1,7 @@
 import EntitlementCore
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// What charts count against what can be counted of the simulator's record, without signatures or a database.
@@ -9,7 +10,7 @@ struct ChartOracleTests {
     @Test("every figure of random worlds is that of the record, at random days, however it was delivered")
     func randomWorlds() throws {
         var named: Set<String> = []
-        for seed in 1...UInt64(LongTests.factor * 40) {
+        for seed in 1...UInt64(Campaign.factor * 40) {
             var random = SplitMix64(seed: seed)
             let life = StoreLife.random(seed: seed, customers: 12)
             var told: [EntitlementCore.StoreEnvironment: ChartCells]?

@@ -1,6 +1,7 @@
 import Foundation
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Kills the service, and its database, at random moments.
@@ -11,7 +12,7 @@ struct CrashTests {
         let installation = try await Installation()
         defer { installation.remove() }
         let key = try await installation.adminKey()
-        let life = StoreLife.random(seed: seed, world: installation.world, customers: 12 * LongTests.factor)
+        let life = StoreLife.random(seed: seed, world: installation.world, customers: 12 * Campaign.factor)
         let signed = try life.notifications.map { try installation.authority.sign($0) }
         var random = SplitMix64(seed: seed)
         var acknowledged: [Int: Int64] = [:]

@@ -1,6 +1,7 @@
 import Foundation
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Kills the service while devices reconcile: what they were told to finish is gone from the devices for good.
@@ -55,7 +56,7 @@ struct ReconcileCrashTests {
         defer { installation.remove() }
         let key = try await installation.adminKey()
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
-        let devices = try Self.devices(installation.world, count: 60 * LongTests.factor)
+        let devices = try Self.devices(installation.world, count: 60 * Campaign.factor)
         var random = SplitMix64(seed: seed)
         var finished: Set<String> = []
         let rounds = 4

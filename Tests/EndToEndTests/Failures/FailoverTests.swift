@@ -2,6 +2,7 @@ import Foundation
 import PostgresClient
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Services that go on while their database fails over to a follower that had not got everything: what was acknowledged last
@@ -12,7 +13,7 @@ struct FailoverTests {
 
     @Test(
         "services that ran all the time answer as one that starts afterwards does, and whatever comes again is recorded",
-        arguments: 1...UInt64(LongTests.factor))
+        arguments: 1...UInt64(Campaign.factor))
     func losing(seed: UInt64) async throws {
         let server = try await ReplicatedServer()
         let receiver = try TroubledReceiver(seed: seed)

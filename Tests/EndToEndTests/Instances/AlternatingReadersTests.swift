@@ -1,5 +1,6 @@
 import Foundation
 import SeededRandom
+import TestSupport
 import Testing
 
 /// Three services on one database, killed and paused at random under load, and readers that ask them in turn.
@@ -10,7 +11,7 @@ struct AlternatingReadersTests {
 
     @Test(
         "no answer lacks what any instance acknowledged before, and none is older than the one before it",
-        arguments: 1...UInt64(LongTests.factor))
+        arguments: 1...UInt64(Campaign.factor))
     func alternating(seed: UInt64) async throws {
         let installation = try await Installation()
         defer { installation.remove() }

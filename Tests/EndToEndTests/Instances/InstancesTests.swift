@@ -4,6 +4,7 @@ import PostgresClient
 import SeededRandom
 import StoreSimulator
 import Synchronization
+import TestSupport
 import Testing
 
 /// Several services on one database, and everything that can happen to them.
@@ -11,7 +12,7 @@ import Testing
 struct InstancesTests {
     @Test(
         "instances stopped, killed and cut off, with their database, leave one exact log",
-        arguments: 1...UInt64(LongTests.factor))
+        arguments: 1...UInt64(Campaign.factor))
     func chaos(seed: UInt64) async throws {
         let installation = try await Installation()
         defer { installation.remove() }

@@ -1,5 +1,6 @@
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Who owns what, over HTTP, against the simulator's own record.
@@ -29,7 +30,7 @@ struct OwnershipOverHTTPTests {
         let service = try await OwnershipService.start()
         defer { service.stop() }
         var drivers: [OwnershipDriver] = []
-        for seed in 1...UInt64(12 * LongTests.factor) {
+        for seed in 1...UInt64(12 * Campaign.factor) {
             let isStoreFirst = seed % 3 == 0
             var driver = try await OwnershipDriver(
                 .random(seed: seed, storeFirst: isStoreFirst), service,

@@ -14,7 +14,7 @@ extension EventOracleTests {
     )
     func receivers() throws {
         var found = EventStage.Found()
-        for seed in 1...UInt64(LongTests.factor * 16) {
+        for seed in 1...UInt64(Campaign.factor * 16) {
             var stage = try EventStage(EventWorld(seed, transfers: 6), seed: seed)
             try stage.play()
             found += stage.found

@@ -16,7 +16,7 @@ struct SweepKillTests {
 
     @Test(
         "however often services are killed while they read, each fact is recorded once, no page is left out, and none that was done is read again",
-        arguments: 1...UInt64(LongTests.factor))
+        arguments: 1...UInt64(Campaign.factor))
     func killed(seed: UInt64) async throws {
         let stage = try await StoreAPIStage()
         let installation = stage.installation

@@ -1,6 +1,7 @@
 import EntitlementCore
 import SeededRandom
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// What charts count of what was bought on the web, against the record of a simulated Stripe.
@@ -9,7 +10,7 @@ struct WebChartOracleTests {
     @Test("subscriptions stand at random days as the record says, however events were delivered")
     func standing() throws {
         var seen: Set<String> = []
-        for seed in 1...UInt64(LongTests.factor * 60) {
+        for seed in 1...UInt64(Campaign.factor * 60) {
             var random = SplitMix64(seed: seed)
             let life = WebLife.random(seed: seed, customers: WebOracleFoldTests.customers(seed))
             let catalog = try Catalog(life.world)

@@ -3,6 +3,7 @@ import HTTPServer
 import SeededRandom
 import StoreSimulator
 import StripePayloads
+import TestSupport
 import Testing
 
 /// The whole service, from a webhook's signature to the answer, against the records of both simulated stores.
@@ -40,7 +41,7 @@ struct WebOracleOverHTTPTests {
         "lives in both stores, delivered in any order, at once and repeatedly; what was answered stays, also when rebuilt"
     )
     func bothStores() async throws {
-        let bought = StoreLife.recent(seed: 41, customers: 3 * LongTests.factor, until: StoreAPIStage.now)
+        let bought = StoreLife.recent(seed: 41, customers: 3 * Campaign.factor, until: StoreAPIStage.now)
         let lives = bought.enumerated().map { Lives(seed: 41 + UInt64($0), bought: $1) }
         let stripe = SimulatedStripe(
             .production, key: Self.key, lives: lives.map(\.web), now: { StoreAPIStage.now })

@@ -3,6 +3,7 @@ import OpenSSLCrypto
 import SeededRandom
 import StoreSimulator
 import Synchronization
+import TestSupport
 import Testing
 
 /// What people do on the simulated Stripe's pages, and what time does, against the record of it.
@@ -18,7 +19,7 @@ struct WebPagesOracleTests {
 
     @Test("whatever is clicked and however time passes, the events tell what is true")
     func clicks() async throws {
-        for seed in 1...UInt64(LongTests.factor * 30) {
+        for seed in 1...UInt64(Campaign.factor * 30) {
             var random = SplitMix64(seed: seed)
             let clock = HandClock()
             let stripe = SimulatedStripe(.sandbox, key: "sk_test_1", seed: seed, now: { clock.now })

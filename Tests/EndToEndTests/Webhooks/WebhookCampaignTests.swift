@@ -1,6 +1,7 @@
 import Foundation
 import StoreSimulator
 import Synchronization
+import TestSupport
 import Testing
 
 /// What endpoints of webhooks are told, while everything fails: the receiver, and the services that tell it.
@@ -17,7 +18,7 @@ struct WebhookCampaignTests {
 
     @Test(
         "no endpoint misses a change, each message goes on where the one before ended, in order, and time is told within a second",
-        .timeLimit(.minutes(10)), arguments: 1...UInt64(LongTests.factor))
+        .timeLimit(.minutes(10)), arguments: 1...UInt64(Campaign.factor))
     func campaign(seed: UInt64) async throws {
         let stage = try await WebhookStage.start(seed: seed)
         defer { stage.end() }

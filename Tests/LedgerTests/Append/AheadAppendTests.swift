@@ -81,7 +81,7 @@ struct AheadAppendTests {
         let database = try await TestDatabase.make()
         let forgetter = Forgetter(pool: PostgresPool(database.ownerConninfo), now: { .earliest })
         let writers = (0..<3).map { Self.writer(database, $0, batchEvents: [1, 10, 64][$0]) }
-        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(300 * TestFactor.factor)
+        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(300 * Campaign.factor)
         let isDone = Tally()
         let forgotten = Tally()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -116,7 +116,7 @@ struct AheadAppendTests {
         let proxy = try CuttingProxy(database.serveConninfo, cut: .randomly(seed: seed, within: 200_000))
         defer { proxy.stop() }
         let writer = Self.writer(database, batchEvents: 10, conninfo: proxy.conninfo)
-        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(600 * TestFactor.factor)
+        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(600 * Campaign.factor)
         var acknowledged: [Int: Int64] = [:]
         for round in 0..<3 {
             if round == 2 { proxy.calm() }

@@ -97,7 +97,7 @@ struct FaultTests {
         let database = try await TestDatabase.make()
         let proxy = try CuttingProxy(database.serveConninfo, cut: .randomly(seed: seed, within: 60_000))
         defer { proxy.stop() }
-        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(300 * TestFactor.factor)
+        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(300 * Campaign.factor)
         let writers = (0..<3).map { number in
             // Clocks apart by a minute.
             LedgerWriter(

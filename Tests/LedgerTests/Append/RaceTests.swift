@@ -138,7 +138,7 @@ struct RaceTests {
         let database = try await TestDatabase.make()
         let source = RandomDrafts(seed: seed, originals: 2)
         let customer = try #require(CustomerID(source.customer(of: "20000")))
-        let drafts = source.drafts(150 * TestFactor.factor)
+        let drafts = source.drafts(150 * Campaign.factor)
         let reader = LedgerReader(pool: database.pool(), now: { .latest })
         let read = ReadPositions()
         let readers = (0..<2).map { number in
@@ -237,7 +237,7 @@ struct RaceTests {
             default: return piece(depth + 1) + piece(depth + 1)
             }
         }
-        for round in 0..<(3000 * TestFactor.factor) {
+        for round in 0..<(3000 * Campaign.factor) {
             let bytes = Array(piece(0).utf8)
             let parts = EvidenceParts(jws: bytes)
             #expect(try EvidenceParts.assemble(parts.bytes, headers: parts.headers) == bytes, "round \(round)")

@@ -220,14 +220,14 @@ struct ReadLeaseTests {
         #expect(await getsProof(holder, of: end))
     }
 
-    @Test("no instance answers with less than was acknowledged or answered anywhere", arguments: [UInt64(77), 78])
+    @Test("no instance answers with less than was acknowledged or answered anywhere", arguments: Campaign.seeds(2))
     func instances(seed: UInt64) async throws {
         let proxy = try CuttingProxy(database.serveConninfo, cut: .randomly(seed: seed, within: 10_000))
         defer { proxy.stop() }
         let writers = [writer(0), writer(1), writer(2, conninfo: proxy.conninfo)]
         let seen = Greatest()
         let (proofs, isDone) = (Tally(), Tally())
-        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(150 * TestFactor.factor)
+        let drafts = RandomDrafts(seed: seed, originals: 7).drafts(150 * Campaign.factor)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for (number, writer) in writers.enumerated() {
                 for _ in 0..<2 {

@@ -56,7 +56,7 @@ struct ChartProjectorTests {
     }
 
     @Test(
-        "what was answered at a position is answered for it ever after, and is the fold", arguments: [UInt64(1), 2, 3])
+        "what was answered at a position is answered for it ever after, and is the fold", arguments: Campaign.seeds(3))
     func pastAnswers(seed: UInt64) async throws {
         var random = SplitMix64(seed: seed)
         let ledger = try await TestLedger()

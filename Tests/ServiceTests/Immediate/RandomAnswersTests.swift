@@ -10,10 +10,7 @@ import Testing
 @Suite("Random worlds answered on the event loop", .serialized, .timeLimit(.minutes(60)))
 struct RandomAnswersTests {
     /// One world in the ordinary suite, in a campaign four for each time that it is longer.
-    private static let worlds: UInt64 = {
-        let factor = UInt64(ProcessInfo.processInfo.environment["RIGHTFUL_TEST_FACTOR"] ?? "") ?? 1
-        return factor > 1 ? 4 * factor : 1
-    }()
+    private static let worlds = UInt64(Campaign.factor > 1 ? 4 * Campaign.factor : 1)
 
     @Test(
         "whatever happens, each answer of the event loop is the general path's, byte for byte",

@@ -1,5 +1,6 @@
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// Random lives of the real app library against the real service, with deaths anywhere.
@@ -37,7 +38,7 @@ import Testing
 struct KitStoryTests {
     @Test(
         "however launches, deaths, purchases and answers interleave, all three agree once everything is delivered",
-        .timeLimit(.minutes(10)), arguments: 0..<UInt64(LongTests.factor))
+        .timeLimit(.minutes(10)), arguments: 0..<UInt64(Campaign.factor))
     func lives(batch: UInt64) async throws {
         let service = try await KitService.start()
         for seed in batch * 10 + 1...batch * 10 + 10 {

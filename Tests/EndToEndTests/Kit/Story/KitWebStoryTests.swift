@@ -1,6 +1,7 @@
 import EntitlementKit
 import Foundation
 import StoreSimulator
+import TestSupport
 import Testing
 
 /// The real app library, the real service and a simulated Stripe behind it.
@@ -137,7 +138,7 @@ struct KitWebStoryTests {
 
     @Test(
         "however purchases in both stores, pages and webhooks interleave, device, server and both records agree",
-        arguments: 0..<UInt64(LongTests.factor * 2))
+        arguments: 0..<UInt64(Campaign.factor * 2))
     func lives(batch: UInt64) async throws {
         for seed in batch * 2 + 1...batch * 2 + 2 {
             let service = try await KitService.start(isOnWeb: true, seed: seed)
