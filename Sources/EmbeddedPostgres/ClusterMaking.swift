@@ -9,6 +9,8 @@ extension ClusterLayout {
         try removeUnfinished(as: server)
         guard mkdir(unfinished, 0o700) == 0 else { throw .system("mkdir", unfinished) }
         let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+        // `initdb` and its children inherit it: see `removeUnfinished`.
+        guard directory.tryLock(.exclusive) else { throw .system("flock", unfinished) }
         if geteuid() == 0, fchown(directory.number, server.user, server.group) != 0 {
             throw .system("chown", unfinished)
         }
@@ -36,9 +38,24 @@ extension ClusterLayout {
     /// part of the server, which `lockForServer` makes use of.
     static let inheritedDirectory = "/proc/self/fd/\(ChildProcess.directoryNumber)"
 
+    /// How long the `initdb` of an interrupted start is waited for; it takes some seconds.
+    private static let patienceForInitdb = Duration.seconds(60)
+
     private func removeUnfinished(as server: ServiceAccount) throws(EmbeddedPostgresError) {
         guard let status = fileStatus(unfinished) else { return }
         let failure = "cannot remove \(unfinished), left by an interrupted start: "
+        if status.isDirectory {
+            let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+            // The `initdb` of a service that was killed goes on writing for a while, and holds the lock until it ends.
+            let deadline = ContinuousClock.now + Self.patienceForInitdb
+            while !directory.tryLock(.exclusive) {
+                guard ContinuousClock.now < deadline else {
+                    let reason = "its initdb still runs after \(Self.patienceForInitdb.components.seconds) s; end it"
+                    throw EmbeddedPostgresError(.directory, failure + reason)
+                }
+                usleep(50_000)
+            }
+        }
         if status.isDirectory, status.st_uid == server.user {
             // Not as root, whom a link put there meanwhile could lead elsewhere.
             let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)

@@ -177,6 +177,27 @@ struct EmbeddedClusterTests {
         }
     }
 
+    @Test("an initdb that outlives the service that started it is waited for")
+    func survivingMaking() async throws {
+        try await withScratchDirectory { scratch in
+            let unfinished = scratch + "/postgres.unfinished"
+            try FileManager.default.createDirectory(atPath: unfinished, withIntermediateDirectories: false)
+            let initdb = Process()
+            initdb.executableURL = URL(fileURLWithPath: "/usr/bin/flock")
+            initdb.arguments = [
+                unfinished, "sh", "-c",
+                "i=0; while [ $i -lt 100 ]; do i=$((i + 1)); mkdir -p \"$0/base/$i\"; sleep 0.02; done", unfinished,
+            ]
+            try initdb.run()
+            while access(unfinished + "/base/1", F_OK) != 0 { try await Task.sleep(for: .milliseconds(5)) }
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            #expect(!initdb.isRunning)
+            #expect(try await answers(cluster))
+            #expect(access(unfinished, F_OK) != 0)
+            try await cluster.release()
+        }
+    }
+
     @Test("a stale process file that names a living stranger does not keep the server down")
     func staleProcessFile() async throws {
         try await withScratchDirectory { scratch in
