@@ -60,6 +60,9 @@ struct NetworkDatabaseTests {
             "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=disable"))
         let first = try await installation.rightful("status")
         #expect(first.contains("not durable") && first.contains("fsync is off"), "\(first)")
+        let concerns = first.split(separator: "\n").filter { $0.hasPrefix("to look at") }
+        #expect(concerns.contains { $0.hasSuffix("may lose what was acknowledged") }, "\(first)")
+        #expect(!concerns.contains { $0.hasSuffix("nothing") }, "\(first)")
         #expect(!first.contains("synchronous_commit") && !first.contains("full_page_writes"), "\(first)")
         let serving = try await PostgresConnection.connect(url)
         try await serving.execute(

@@ -104,12 +104,29 @@ extension StatusDocument {
     private func concerns(_ attention: Attention, head: Int64) -> [(String, String)] {
         let behind = attention.countedTo < head ? " up to position \(attention.countedTo)" : ""
         let concerns =
-            attention.remarks.map { "\($0.name): \(Self.count($0))\(behind)" }
+            standing
+            + attention.remarks.map { "\($0.name): \(Self.count($0))\(behind)" }
             + attention.unmappedProducts.map {
                 "product \($0.name) is not in the catalog: \(Self.count($0))\(behind)"
             }
             + (failures ?? []).map { "\($0.work) fails on \($0.host)" } + streamConcerns
         return (concerns.isEmpty ? ["nothing\(behind)"] : concerns).map { ("to look at", $0) }
+    }
+
+    /// What a line further up says of the database, its roles and the clock, and somebody should mend.
+    private var standing: [String] {
+        var found: [String] = []
+        if let database {
+            if database.isReadOnly { found.append("the database only reads") }
+            if database.isExposed { found.append("the connection to the database is not encrypted") }
+            if !database.notDurable.isEmpty { found.append("a crash of the database may lose what was acknowledged") }
+        }
+        if let clock, clock.aheadSeconds != 0 { found.append("a clock is wrong") }
+        if let roles {
+            if roles.reason != nil { found.append("the serving role could change the log") }
+            if !roles.guardsOff.isEmpty { found.append("the log's guards are off") }
+        }
+        return found
     }
 
     private static func count(_ seen: Seen) -> String {
