@@ -4,8 +4,6 @@ import StripePayloads
 
 /// A checkout that is to be opened: `POST /v1/checkout/sessions`.
 package struct StripeCheckoutOrder: Hashable, Sendable {
-    /// The longest value of a metadata key, in characters (Stripe, "Metadata").
-    package static let metadataLimit = 500
     /// The longest `client_reference_id`, in characters (Stripe, "Create a Checkout Session").
     private static let referenceLimit = 200
 
@@ -24,7 +22,8 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
     ///   - price: what Stripe calls it, `price_…`.
     ///   - mode: how it is sold.
     ///   - stripeCustomer: `cus_…` of whoever bought before, so that Stripe keeps one for each customer.
-    ///   - externalPurchaseToken: what Apple gave the app for a purchase outside of it; up to `metadataLimit` characters.
+    ///   - externalPurchaseToken: what Apple gave the app for a purchase outside of it; up to 500 characters
+    ///     (Stripe, "Metadata").
     package init(
         for customer: CustomerID, of productID: String, price: String, _ mode: StripeProduct.Mode,
         successURL: String, cancelURL: String, stripeCustomer: String? = nil, externalPurchaseToken: String? = nil

@@ -180,19 +180,3 @@ package struct ExtensionAnswer: Sendable, Decodable {
         case originalTransactionID = "originalTransactionId"
     }
 }
-
-/// How far the extension of all subscriptions of a product has come.
-///
-/// Source: Apple, "MassExtendRenewalDateStatusResponse".
-package struct MassExtensionStatus: Sendable, Decodable {
-    package let complete: Bool?
-    package let succeededCount: Int?
-    package let failedCount: Int?
-}
-
-/// The name under which a request to extend all subscriptions of a product can be asked about.
-///
-/// Source: Apple, "MassExtendRenewalDateResponse".
-package struct MassExtensionAnswer: Sendable, Decodable {
-    package let requestIdentifier: String
-}

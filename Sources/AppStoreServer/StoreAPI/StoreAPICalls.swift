@@ -108,35 +108,11 @@ extension StoreAPICall where Answer == ExtensionAnswer {
     package static func extend(_ originalTransactionID: String, by wish: RenewalExtension) throws -> Self {
         let body = ExtensionBody(
             extendByDays: Int(wish.days), extendReasonCode: Int(wish.reason.rawValue),
-            requestIdentifier: wish.requestIdentifier, productId: nil)
+            requestIdentifier: wish.requestIdentifier)
         return Self(
             StoreAPIRequest(
                 .put, ["inApps", "v1", "subscriptions", "extend", originalTransactionID], body: try encoded(body),
                 limit: .extend))
-    }
-}
-
-extension StoreAPICall where Answer == MassExtensionAnswer {
-    /// "Extend Subscription Renewal Dates for All Active Subscribers" of a product.
-    package static func extendAll(
-        product productID: String, days: Int, reason: Int, requestIdentifier: String
-    ) throws -> Self {
-        let body = ExtensionBody(
-            extendByDays: days, extendReasonCode: reason, requestIdentifier: requestIdentifier, productId: productID)
-        return Self(
-            StoreAPIRequest(
-                .post, ["inApps", "v1", "subscriptions", "extend", "mass"], body: try encoded(body), limit: .massExtend)
-        )
-    }
-}
-
-extension StoreAPICall where Answer == MassExtensionStatus {
-    /// "Get Status of Subscription Renewal Date Extensions".
-    package static func massExtensionStatus(product productID: String, requestIdentifier: String) -> Self {
-        Self(
-            StoreAPIRequest(
-                .get, ["inApps", "v1", "subscriptions", "extend", "mass", productID, requestIdentifier],
-                limit: .massExtendStatus))
     }
 }
 
@@ -177,7 +153,6 @@ private struct ExtensionBody: Encodable {
     let extendByDays: Int
     let extendReasonCode: Int
     let requestIdentifier: String
-    let productId: String?
 }
 
 private struct ConsumptionBody: Encodable {

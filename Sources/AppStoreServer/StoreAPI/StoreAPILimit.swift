@@ -15,8 +15,6 @@ package enum StoreAPILimit: String, Sendable, CaseIterable {
     case appAccountToken = "app_account_token"
     case order
     case refunds
-    case massExtend = "mass_extend"
-    case massExtendStatus = "mass_extend_status"
     case testNotification = "test_notification"
     case testNotificationStatus = "test_notification_status"
 
@@ -36,7 +34,7 @@ package enum StoreAPILimit: String, Sendable, CaseIterable {
         case .extend, .appAccountToken: 20
         case .order, .refunds: 10
         // Of a mass extension's status Apple names no limit.
-        case .massExtend, .massExtendStatus, .testNotification, .testNotificationStatus: 1
+        case .testNotification, .testNotificationStatus: 1
         }
     }
 }

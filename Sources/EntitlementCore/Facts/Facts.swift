@@ -26,13 +26,6 @@ package enum StatementSource: UInt8, Hashable, Sendable {
     case notification = 1
     case serverAPI = 2
     case device = 3
-
-    package var isStore: Bool {
-        switch self {
-        case .notification, .serverAPI: true
-        case .device: false
-        }
-    }
 }
 
 /// A value of one of Apple's enumerations: one the fold knows, or the raw text of one it does not.

@@ -156,7 +156,7 @@ extension Problem {
             self.init(
                 .ownershipConflict,
                 "The link at this position is not in force: it was undone, or another took its place. Undo that one, "
-                    + "or link anew.", param: "undo")
+                    + "link anew, or link the id to itself, so that it is nobody's alias.", param: "undo")
         }
     }
 }
