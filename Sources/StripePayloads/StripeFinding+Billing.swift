@@ -62,8 +62,9 @@ extension StripeFinding {
         var invoice = FoundInvoice(
             id: id, subscription: subscription, paid: nil, hasMoreLines: object.hasMore("lines"))
         if status == "paid" || status == nil && object.flag("paid") {
+            let paidAt = object["status_transitions"]?.object?.instant("paid_at")
             invoice.paid = WebInvoice(
-                invoiceID: id, paidAt: object["status_transitions"]?.object?.instant("paid_at"),
+                invoiceID: id, paidAt: paidAt ?? (depth == 0 ? paidByEvent : nil),
                 amountPaid: object["amount_paid"]?.int64, currency: object["currency"]?.identifier,
                 lines: try Self.lines(lines, of: subscription, on: id))
             // Pages go on behind what is shown, whatever it is of. What old versions call a line is known to no list of lines.
@@ -83,6 +84,17 @@ extension StripeFinding {
         for payment in object.elements("payments") { try addInvoicePayment(payment, depth, of: id) }
         try addExpanded(["subscription", "payment_intent", "charge"], of: object, depth)
         if let expanded = details?.expanded("subscription") { try add(expanded, depth: depth + 1) }
+    }
+
+    /// When the event was made that says that the invoice was paid; `nil` where no such event says it.
+    ///
+    /// It stands in for the invoice's own date, which not every version of the API tells: a line without any is taken to be paid
+    /// from its start, and a failure before the payment would be forgotten.
+    private var paidByEvent: Timestamp? {
+        guard let said = event.map({ ($0.type, $0.created as Timestamp?) }) ?? subject,
+            ["invoice.paid", "invoice.payment_succeeded"].contains(said.0)
+        else { return nil }
+        return said.1
     }
 
     /// Lines of a long invoice, read by the page.

@@ -106,7 +106,7 @@ extension StripeFinding {
         if WebDisputeStatus(rawValue: status) == nil {
             remarks.insert(.unknownValue(path: "dispute.status", value: status))
         }
-        let funds = (event?.type ?? subjectType).flatMap { StripeEventType.funds(of: $0) }
+        let funds = (event?.type ?? subject?.type).flatMap { StripeEventType.funds(of: $0) }
         let dispute = WebDispute(
             disputeID: id, status: Known(status),
             created: try object.mandatory("created", of: name) { $0.instant("created") },

@@ -66,8 +66,8 @@ struct StripeFinding {
     var knownSale: String?
     /// Who paid, as Stripe knows them, and whatever else a team's records may know it by.
     var names: [String] = []
-    /// The type of the event that a reading is about, while that is taken in.
-    var subjectType: String?
+    /// The event that a reading is about, while that is taken in.
+    var subject: (type: String, created: Timestamp?)?
 
     var subscriptions: [String: WebSubscription] = [:]
     /// Subscriptions of which not all items were seen, and the last that was.

@@ -101,9 +101,9 @@ package struct StripeReading: Sendable {
         case "event":
             guard let object = json["data"]?.object?["object"]?.object else { return }
             let type = json["type"]?.identifier ?? ""
-            finding.subjectType = type
+            finding.subject = (type, json.instant("created"))
             try finding.add(object)
-            finding.subjectType = nil
+            finding.subject = nil
             if ["refund", "dispute"].contains(StripeEventType.object(of: type)) { tracedAt = json.instant("created") }
         case "list":
             try takeList(json, path: path)

@@ -26,6 +26,26 @@ struct EventTests {
         #expect(event.followUps.isEmpty && event.fact.remarks.isEmpty && event.states)
     }
 
+    @Test("where an invoice does not say when it was paid, the event does that says that it was; no other does")
+    func paidWithoutDate() throws {
+        for transitions in [#""status_transitions":{"finalized_at":null,"paid_at":null}"#, #""x":1"#] {
+            let undated = Sample.oldInvoice.replacing(
+                #""status_transitions":{"finalized_at":\#(At.start),"paid_at":\#(At.paid)}"#, with: transitions)
+            for (type, paidAt) in [
+                ("invoice.paid", instant(At.later)), ("invoice.payment_succeeded", instant(At.later)),
+                ("invoice.updated", nil),
+            ] {
+                let text = Sample.event(type, undated, created: At.later)
+                #expect(try decode(text).fact.invoices.map(\.paidAt) == [paidAt], "\(type)")
+                var reading = StripeReading(environment: .production, readAt: instant(At.later + 9))
+                try reading.add(subject: Array(text.utf8))
+                #expect(try reading.fact(sha256: sha256).0.invoices.map(\.paidAt) == [paidAt], "read with \(type)")
+            }
+        }
+        let dated = try decode(Sample.event("invoice.paid", Sample.oldInvoice, created: At.later))
+        #expect(dated.fact.invoices.map(\.paidAt) == [instant(At.paid)])
+    }
+
     @Test("both shapes state the same, and are one event")
     func shapes() throws {
         let new = try decode(Sample.event("invoice.paid", Sample.invoice()))
