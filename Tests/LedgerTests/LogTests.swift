@@ -78,6 +78,21 @@ struct LogTests {
         #expect(remarks == [[], ["id_reused"]])
     }
 
+    @Test("the same notification in the other environment is an event of its own, and nothing is odd about it")
+    func sameIDInBothEnvironments() async throws {
+        let ledger = try await TestLedger()
+        var draft = RandomDrafts(seed: 2, originals: 3).drafts(1)[0]
+        for (position, environment) in [(Int64(1), StoreEnvironment.production), (2, .sandbox)] {
+            draft.environment = environment
+            for isDuplicate in [false, true] {
+                #expect(
+                    try await ledger.writer.append(draft)
+                        == AppendOutcome(position: position, isDuplicate: isDuplicate))
+            }
+        }
+        #expect(try await ledger.reader.events(after: 0, limit: 10).events.count == 2)
+    }
+
     @Test("recorded time never runs back, though the clock does")
     func monotoneTime() async throws {
         let clock = TestClock(Timestamp(milliseconds: Int64(2_000_000)))

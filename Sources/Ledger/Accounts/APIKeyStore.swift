@@ -113,11 +113,10 @@ package struct APIKeyStore: Sendable {
 
     private func append(_ fact: AccessFact) async throws {
         let fact = LedgerFact.access(fact)
-        guard let key = fact.statementKey else { return }
         _ = try await writer.append(
             EventDraft(
                 environment: nil, source: .operatorCommand, occurredAt: nil, fact: fact, identities: [],
-                deduplication: .statement(id: key.id, payloadHash: key.payloadHash)))
+                deduplication: fact.deduplication(in: nil)))
     }
 
     /// Folds the events of keys, in order.

@@ -135,7 +135,8 @@ private struct Questions {
             switch kind {
             case .precedents:
                 for row in result.rows {
-                    guard let statement = try FactCodec.decode(row.bytes(1)).statementKey,
+                    // Only its hash is needed, and that is the same in every environment.
+                    guard let statement = try FactCodec.decode(row.bytes(1)).statementKey(in: nil),
                         let key = DedupKey(stored: try row.bytes(2))
                     else { continue }
                     context.statements[key] = RecordedStatement(

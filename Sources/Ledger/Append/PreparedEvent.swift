@@ -23,13 +23,13 @@ final class PreparedEvent: Sendable {
             }
         evidence = prepared?.parts
         evidenceHash = prepared?.hash
-        dedupKey = draft.fact.dedupKey
+        dedupKey = draft.fact.dedupKey(in: draft.environment)
         identities = draft.identities.map { ExactText($0) }
     }
 
     /// The key it has if another payload came under its source's id before; `nil` for what no source numbers.
     var reusedDedupKey: DedupKey? {
-        draft.fact.statementKey.map { DedupKey(sourceID: $0.id, payloadHash: $0.payloadHash) }
+        draft.fact.statementKey(in: draft.environment).map { DedupKey(sourceID: $0.id, payloadHash: $0.payloadHash) }
     }
 
     /// Whether it can be decided from what a writer remembers and what never changes.

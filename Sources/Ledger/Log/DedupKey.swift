@@ -1,4 +1,4 @@
-import EntitlementCore
+package import EntitlementCore
 import OpenSSLCrypto
 
 /// What makes a signed statement one event: the first 16 bytes of a SHA-256, and unique in the log.
@@ -46,13 +46,17 @@ extension LedgerFact {
     static let reusedID = "id_reused"
 
     /// What keeps a second delivery of the same from becoming an event; `nil` for what no source numbers.
-    var statementKey: (id: String, payloadHash: Digest)? {
-        switch self {
-        case .notification(let fact): ("notification:" + fact.uuid, fact.payloadHash)
+    ///
+    /// The ids of a store are told apart by environment: each of the two numbers what it sends by itself, and neither may keep
+    /// out what the other says.
+    func statementKey(in environment: StoreEnvironment?) -> (id: String, payloadHash: Digest)? {
+        func name(_ kind: String, _ id: String) -> String { "\(kind):\(environment?.rawValue ?? ""):\(id)" }
+        return switch self {
+        case .notification(let fact): (name("notification", fact.uuid), fact.payloadHash)
         case .access(.keyCreated(let fact)): Self.creationKey(ofSecret: fact.secretHash)
         case .access(.keyRevoked(let fact)): Self.revocationKey(ofSecret: fact.secretHash)
         case .storeRequest(let fact): fact.settles.map(Self.settlementKey)
-        case .web(let fact): fact.eventID.map { ("stripe:" + $0, fact.payloadHash) }
+        case .web(let fact): fact.eventID.map { (name("stripe", $0), fact.payloadHash) }
         case .statements, .catalog, .link, .claim, .transfer, .transferUndo, .conflict, .grant, .grantRevocation,
             .drift, .forgetting, .access(.passKeys), .access(.endpoint):
             nil
@@ -74,9 +78,14 @@ extension LedgerFact {
         ("settled:\(position)", .zero)
     }
 
+    /// What makes two deliveries of it one event; for what no source numbers each is an event of its own.
+    package func deduplication(in environment: StoreEnvironment?) -> Deduplication {
+        statementKey(in: environment).map { .statement(id: $0.id, payloadHash: $0.payloadHash) } ?? .unique
+    }
+
     /// What column `event.dedup_key` holds.
-    var dedupKey: DedupKey? {
-        statementKey.map { key in
+    func dedupKey(in environment: StoreEnvironment?) -> DedupKey? {
+        statementKey(in: environment).map { key in
             remarks.contains(Self.reusedID)
                 ? DedupKey(sourceID: key.id, payloadHash: key.payloadHash) : DedupKey(sourceID: key.id)
         }

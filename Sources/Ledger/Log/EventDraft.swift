@@ -42,7 +42,7 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
 
 /// What makes two deliveries one event.
 package enum Deduplication: Sendable, Hashable {
-    /// A signed statement: the source's own id, such as `notification:<uuid>`, with the SHA-256 of the decoded
+    /// A signed statement: the source's own id, such as `notification:production:<uuid>`, with the SHA-256 of the decoded
     /// payload. The same id with another payload is an event of its own, remarked `id_reused`.
     case statement(id: String, payloadHash: Digest)
     /// A command sent with an idempotency key, unique to its sender, and the SHA-256 of the request. The same again

@@ -58,7 +58,7 @@ struct RecordCheck: Sendable {
         try expect("product_id", record.productID?.utf8.map(\.self), fact.transaction?.productID.utf8.map(\.self))
         try expect("identity", record.identity, first)
         try expect("other_identity", record.otherIdentity, second)
-        try expect("dedup_key", dedupKey, fact.dedupKey?.bytes)
+        try expect("dedup_key", dedupKey, fact.dedupKey(in: record.environment)?.bytes)
         // Signed statements are labelled by what they report; everything else is looked for by its type.
         if let type = fact.eventType {
             try expect("type", record.type, type)

@@ -221,9 +221,9 @@ extension EventDraft {
     ///
     /// - Parameter source: the operator, or the service by itself.
     package init(_ fact: StoreRequestFact, in environment: StoreEnvironment, source: EventSource) {
-        let key = fact.settles.map(LedgerFact.settlementKey)
+        let fact = LedgerFact.storeRequest(fact)
         self.init(
-            environment: environment, source: source, occurredAt: nil, fact: .storeRequest(fact), identities: [],
-            deduplication: key.map { .statement(id: $0.id, payloadHash: $0.payloadHash) } ?? .unique)
+            environment: environment, source: source, occurredAt: nil, fact: fact, identities: [],
+            deduplication: fact.deduplication(in: environment))
     }
 }

@@ -114,7 +114,7 @@ extension EventDraft {
             environment: notification.environment, source: source, type: notification.eventLabel,
             occurredAt: notification.signedDate, fact: .notification(notification.fact),
             identities: notification.identities,
-            deduplication: .statement(id: "notification:" + notification.uuid, payloadHash: notification.payloadHash),
+            deduplication: LedgerFact.notification(notification.fact).deduplication(in: notification.environment),
             evidence: .verified([notification.evidenceParts]))
     }
 }

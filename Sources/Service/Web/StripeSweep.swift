@@ -226,7 +226,7 @@ extension EventDraft {
         self.init(
             environment: event.environment, source: .stripeAPI, type: event.label, occurredAt: event.created,
             fact: .web(event.fact), identities: event.identities.customerIDs,
-            deduplication: .statement(id: "stripe:" + event.eventID, payloadHash: event.fact.payloadHash),
+            deduplication: LedgerFact.web(event.fact).deduplication(in: event.environment),
             evidence: .plain(body))
     }
 }

@@ -75,7 +75,7 @@ struct Life: Sendable {
         return EventDraft(
             environment: .production, source: .notification, type: event.kind.label, occurredAt: signed,
             fact: .notification(fact), identities: [token, "apple:7" + original.dropFirst()],
-            deduplication: .statement(id: "notification:" + uuid, payloadHash: hash),
+            deduplication: LedgerFact.notification(fact).deduplication(in: .production),
             evidence: .verified([evidence]))
     }
 

@@ -33,7 +33,7 @@ struct InsertWorker {
                 guard case .verified(let statements) = draft.evidence else { continue }
                 let stored = EvidenceParts(statements).bytes
                 let evidence = try request.isCompressed ? stored : EvidenceParts.steps(of: stored)
-                batch.keys.append(Array(("notification:" + fact.uuid).utf8))
+                batch.keys.append(Array(("notification:production:" + fact.uuid).utf8))
                 batch.hashes.append(fact.payloadHash.bytes)
                 batch.originals.append(draft.fact.originalTransactionID)
                 batch.facts.append(facts)

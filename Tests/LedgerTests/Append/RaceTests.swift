@@ -47,7 +47,9 @@ struct RaceTests {
     func reusedIDs() async throws {
         let database = try await TestDatabase.make()
         let drafts = RandomDrafts(seed: 32, originals: 4).drafts(30).enumerated().map { index, draft in
-            draft.posing(as: "same", payloadHash: RandomDrafts.digest("\(index)"))
+            var draft = draft.posing(as: "same", payloadHash: RandomDrafts.digest("\(index)"))
+            draft.environment = .production
+            return draft
         }
         let outcomes = try await Self.appendAll(drafts + drafts, Self.writers(database))
         #expect(Set(outcomes.map(\.position)) == Set(1...30))

@@ -129,11 +129,10 @@ struct VerifyForgeryTests {
         let (key, secret) = try await store.create(name: "a", scopes: [.metrics])
         func append(_ fact: AccessFact) async throws -> Int64 {
             let fact = LedgerFact.access(fact)
-            let name = try #require(fact.statementKey)
             return try await rig.ledger.writer.append(
                 EventDraft(
                     environment: nil, source: .operatorCommand, occurredAt: nil, fact: fact, identities: [],
-                    deduplication: .statement(id: name.id, payloadHash: name.payloadHash))
+                    deduplication: fact.deduplication(in: nil))
             ).position
         }
         let made = KeyCreationFact(
@@ -148,11 +147,10 @@ struct VerifyForgeryTests {
         let other = try await VerifyRig(seed: 21, drafts: 1)
         let none = LedgerFact.access(
             .keyRevoked(KeyRevocationFact(keyID: "key_x", secretHash: RandomDrafts.digest("x"))))
-        let name = try #require(none.statementKey)
         let position = try await other.ledger.writer.append(
             EventDraft(
                 environment: nil, source: .operatorCommand, occurredAt: nil, fact: none, identities: [],
-                deduplication: .statement(id: name.id, payloadHash: name.payloadHash))
+                deduplication: none.deduplication(in: nil))
         ).position
         #expect(try await other.difference()?.key == "position \(position)")
     }

@@ -222,9 +222,10 @@ struct ViewInspection: Sendable {
         let expectedKeys = events.map { event -> [UInt8]? in
             guard case .notification(let fact) = event.fact else { return nil }
             let isReused = fact.remarks.contains("id_reused")
+            let id = "notification:\(event.record.environment?.rawValue ?? ""):\(fact.uuid)"
             return Array(
                 SHA256.hash(
-                    Array("notification:\(fact.uuid)".utf8) + (isReused ? [0xFF] + fact.payloadHash.bytes : [])
+                    Array(id.utf8) + (isReused ? [0xFF] + fact.payloadHash.bytes : [])
                 ).prefix(16))
         }
         #expect(keys == expectedKeys, "\(comment)")

@@ -45,6 +45,25 @@ struct StripeNotificationTests {
         #expect(try await stripe.head() == .int(3))
     }
 
+    @Test("one id with one content is an event in each environment: facts of the two never meet")
+    func sameIDInBothEnvironments() async throws {
+        let stripe = try await StripeRig.make()
+        // An id, and an object without `livemode`, as a refund is: the two bodies state exactly the same.
+        let refund = #"{"id":"re_1","object":"refund","amount":999,"charge":"ch_1","created":1,"status":"succeeded"}"#
+        for (position, isLive) in [(3, true), (4, false)] {
+            let body = StripeBody.event("refund.created", refund, live: isLive)
+            let header = StripeRig.header(body, [isLive ? StripeRig.secret : StripeRig.sandbox])
+            for isDuplicate in [false, true] {
+                let answer = try await stripe.deliver(body, header: header)
+                #expect(
+                    try answer.json == WireValue(json: #"{"position":\#(position),"duplicate":\#(isDuplicate)}"#))
+            }
+        }
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(!metrics.contains(#"kind="id_reused""#))
+        #expect(try await stripe.verify().isProven)
+    }
+
     @Test("other facts under a known id are an event of their own, flagged, and that is one event, too")
     func reusedID() async throws {
         let stripe = try await StripeRig.make()
