@@ -154,6 +154,8 @@ CREATE TABLE web_lookup (
     position bigint NOT NULL,
     -- Whether what the event says takes effect only with it.
     is_urgent boolean NOT NULL,
+    -- Payments, charges and invoices by which another event may say what this one is about, whatever Stripe's API does.
+    names text[] COLLATE "C" NOT NULL DEFAULT '{}',
     next_try_at timestamptz NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
     -- Why it could not be read last, and since when.

@@ -69,6 +69,7 @@ extension StripeFinding {
 
     /// For what was refunded or disputed payments were made: an invoice of a subscription, or a one-time payment.
     private func missingTies() -> [StripeLookup] {
+        guard knownOriginal == nil else { return [] }
         var lookups: [StripeLookup] = []
         let named =
             refunds.map { ($0.paymentIntent, $0.charge) } + disputes.map { ($0.paymentIntent, $0.charge) }

@@ -64,6 +64,8 @@ struct StripeFinding {
     var ownerEntry: StripeOwnerEntry?
     /// A payment intent by which something was sold, as the ledger knows already.
     var knownSale: String?
+    /// What a refund or a dispute is about, as the log knows already.
+    var knownOriginal: String?
     /// Who paid, as Stripe knows them, and whatever else a team's records may know it by.
     var names: [String] = []
     /// The event that a reading is about, while that is taken in.
@@ -173,6 +175,7 @@ struct StripeFinding {
         found.formUnion(invoices.compactMap(\.subscription))
         found.formUnion(sessions.compactMap(\.original))
         found.formUnion(intentsOfSales.map(\.id))
+        found.formUnion([knownOriginal].compactMap(\.self))
         guard found.count <= 1 else {
             throw .inconsistent("what was stated is about several originals: \(found.sorted().joined(separator: ", "))")
         }

@@ -36,6 +36,11 @@ package struct StripeReading: Sendable {
         get { finding.knownSale }
         set { finding.knownSale = newValue }
     }
+    /// What the refunds and disputes of this are about, where the log says so and Stripe is not asked; a part of the evidence.
+    package var knownOriginal: String? {
+        get { finding.knownOriginal }
+        set { finding.knownOriginal = newValue }
+    }
     /// By what a team's own records may know what was taken in.
     package var names: [String] { finding.names }
     private let readAt: Timestamp
@@ -161,7 +166,9 @@ package struct StripeReading: Sendable {
             (#"{"object":"web_reading","environment":"\#(environment.rawValue)","read_at":\#(readAt.milliseconds)"#
                 + (ownerMetadata.map { #","owner_metadata":"\#($0)""# } ?? "")
                 + (ownerEntry.map { #","owner":\#($0.json)"# } ?? "")
-                + (knownSale.map { #","sale":\#(StripeOwnerEntry.quoted($0))"# } ?? "") + #","answers":["#).utf8)
+                + (knownSale.map { #","sale":\#(StripeOwnerEntry.quoted($0))"# } ?? "")
+                + (knownOriginal.map { #","original":\#(StripeOwnerEntry.quoted($0))"# } ?? "") + #","answers":["#).utf8
+        )
         for (index, answer) in answers.enumerated() {
             bytes += Array((index == 0 ? "" : ",").utf8) + Array(#"{"path":"\#(answer.path)","body":"#.utf8)
             bytes += answer.body + Array("}".utf8)
@@ -188,6 +195,7 @@ package struct StripeReading: Sendable {
             ownerEntry = entry
         }
         knownSale = json["sale"]?.identifier
+        knownOriginal = json["original"]?.identifier
         guard answers.count <= Self.answerLimit else { throw .inconsistent("the evidence has too many answers") }
         for answer in answers {
             guard let path = answer.object?["path"]?.string, let body = answer.object?["body"]?.object else {

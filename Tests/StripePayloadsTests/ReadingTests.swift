@@ -68,6 +68,22 @@ struct ReadingTests {
         #expect(try StripeReading(evidence: evidence).fact(sha256: sha256).0 == back)
     }
 
+    @Test("what the log knows it to be about is not asked for, stands in the evidence, and is stated alone")
+    func knownOriginal() throws {
+        var reading = StripeReading(environment: .production, readAt: instant(At.later + 9))
+        reading.knownOriginal = "sub_1"
+        try reading.add(subject: Array(Sample.event("refund.created", Sample.refund(), created: At.later).utf8))
+        #expect(reading.next == nil)
+        let (fact, identities) = try reading.fact(sha256: sha256)
+        #expect(fact.originalTransactionID == "sub_1" && fact.refunds.map(\.refundID) == ["re_1"])
+        #expect(fact.statedAt == instant(At.later) && fact.subscription == nil && fact.invoices.isEmpty)
+        #expect(identities.customerIDs.isEmpty)
+        let again = try StripeReading(evidence: reading.evidence)
+        #expect(try again.fact(sha256: sha256).0 == fact && again.evidence == reading.evidence)
+        try reading.add(subject: Array(Sample.session(id: "cs_9", intent: #""pi_9""#).utf8))
+        #expect(throws: PayloadError.self) { try reading.fact(sha256: sha256) }
+    }
+
     @Test("without the expanded invoice it is read by itself")
     func unexpanded() throws {
         let (reading, asked) = try read(

@@ -5,8 +5,13 @@ package import PostgresClient
 package struct WebCall: Sendable, Hashable {
     /// The path of what is to be read again; `nil`: all that the event calls for, before which it means nothing.
     package let path: String?
+    /// By which another event may say what this one is about.
+    package let names: Set<String>
 
-    package init(path: String?) { self.path = path }
+    package init(path: String?, names: Set<String> = []) {
+        self.path = path
+        self.names = names
+    }
 
     /// As table `web_lookup` names it.
     func subject(of position: Int64) -> String { path ?? "event:\(position)" }
@@ -121,7 +126,7 @@ package struct WebLookupProjector: Sendable {
         // Of several events that call for the same the last.
         var events: [EventRecord] = []
         let delay = Int64(delay / .milliseconds(1))
-        var owed: [LookupKey: (position: Int64, isUrgent: Bool, at: Timestamp)] = [:]
+        var owed: [LookupKey: (position: Int64, call: WebCall, at: Timestamp)] = [:]
         for row in rows {
             let event = try EventRecord(row)
             guard let environment = event.environment else { continue }
@@ -130,7 +135,7 @@ package struct WebLookupProjector: Sendable {
             for call in calls(evidence, event) {
                 // While a clock was ahead an event may have been recorded later than now.
                 let at = min(now, event.recordedAt).adding(milliseconds: call.path == nil ? 0 : delay)
-                owed[LookupKey(environment, call.subject(of: event.position))] = (event.position, call.path == nil, at)
+                owed[LookupKey(environment, call.subject(of: event.position))] = (event.position, call, at)
             }
         }
         try hear(events, now: now, on: connection)
@@ -138,17 +143,20 @@ package struct WebLookupProjector: Sendable {
         let list = owed.sorted { $0.key < $1.key }
         try connection.query(
             """
-            INSERT INTO web_lookup AS owed (ledger_id, environment, subject, position, is_urgent, next_try_at)
-            SELECT $1, new.* FROM unnest($2::smallint[], $3::text[], $4::bigint[], $5::boolean[], $6::timestamptz[])
-                AS new (environment, subject, position, is_urgent, next_try_at)
+            INSERT INTO web_lookup AS owed (ledger_id, environment, subject, position, is_urgent, next_try_at, names)
+            SELECT $1, environment, subject, position, is_urgent, next_try_at, coalesce(string_to_array(names, chr(31)), '{}')
+            FROM unnest($2::smallint[], $3::text[], $4::bigint[], $5::boolean[], $6::timestamptz[], $7::text[])
+                AS new (environment, subject, position, is_urgent, next_try_at, names)
             ON CONFLICT (ledger_id, environment, subject) DO UPDATE SET position = excluded.position,
-                next_try_at = excluded.next_try_at, attempts = 0, last_error = NULL, failing_since = NULL, fault = NULL
+                next_try_at = excluded.next_try_at, names = excluded.names, attempts = 0, last_error = NULL, failing_since = NULL, fault = NULL
             """,
             [
                 .int4(Int32(ledgerID)), .int2Array(list.map(\.key.environment.number)),
                 .textArray(list.map(\.key.subject)), .intArray(list.map(\.value.position)),
-                .boolArray(list.map(\.value.isUrgent)),
+                .boolArray(list.map { $0.value.call.path == nil }),
                 .timestampArray(list.map(\.value.at.milliseconds)),
+                // There are no arrays of arrays of several lengths.
+                .textArray(list.map { $0.value.call.names.sorted().joined(separator: "\u{1F}") }),
             ])
     }
 }

@@ -137,6 +137,41 @@ package struct WebLookupRegister: Sendable {
         }
     }
 
+    /// Where events stand that cannot take effect yet, and that another event may explain which says one of these names.
+    package func events(
+        naming names: Set<String>, _ environment: StoreEnvironment, limit: Int
+    ) async throws -> [Int64] {
+        try await run { connection in
+            try connection.query(
+                """
+                SELECT position FROM web_lookup
+                WHERE ledger_id = $1 AND environment = $2 AND is_urgent AND names && $3::text[] ORDER BY position LIMIT $4
+                """,
+                [.int(ledgerID), .int2(environment.number), .textArray(names.sorted()), .int(Int64(limit))]
+            ).rows.map { try $0.int(0) }
+        }
+    }
+
+    /// Says that nothing is to be read any more for an event, whoever is at it.
+    ///
+    /// - Parameter end: as for ``finish(_:restingOn:)``.
+    package func finish(
+        eventAt position: Int64, _ environment: StoreEnvironment, restingOn end: EventMark
+    ) async throws {
+        try await run { connection in
+            let key: [PostgresValue] = [
+                .int(ledgerID), .int2(environment.number), .text(WebCall(path: nil).subject(of: position)),
+                .int(position),
+            ]
+            let ends: Set<EventMark> = [end]
+            _ = try connection.query(
+                """
+                DELETE FROM web_lookup WHERE ledger_id = $1 AND environment = $2 AND subject = $3 AND position = $4
+                    AND \(Set<EventMark>.areHeld(key.count + 1))
+                """, key + ends.columns)
+        }
+    }
+
     /// Says why it could not be read, and when it is tried again.
     ///
     /// - Parameters:

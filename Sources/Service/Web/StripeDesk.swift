@@ -127,6 +127,15 @@ package struct StripeDesk: Sendable {
         return nil
     }
 
+    /// The original whose refunds and disputes an event states without naming it, where the log tells which that is.
+    func tracedOriginal(_ event: StripeEvent) async throws -> String? {
+        let names = event.fact.untracedNames
+        let originals = try await reader.webOriginals(naming: names, environment: event.environment)
+        guard let original = originals.first, originals.count == 1 else { return nil }
+        let known = try await reader.subscription(original, environment: event.environment).subscription
+        return known?.state.web?.tells(whatWasPaidBackBy: event.fact) ?? false ? original : nil
+    }
+
     // MARK: - Lists
 
     /// How many pages a list of one purchase or of some hours may have; one with more would be one that does not end.

@@ -90,9 +90,12 @@ extension Application {
     ///
     /// Where Stripe cannot be asked now, the event is kept all the same: what is owed stands in the database.
     private func complete(_ event: StripeEvent, at position: Int64) async {
-        guard let stripeLookups, event.followUps.contains(where: { $0.urgency == .now }) else { return }
+        guard let stripeLookups else { return }
         do {
             try await within(Self.longestLookup) {
+                // First, because that needs nothing of Stripe's.
+                try await stripeLookups.settle(tracedBy: event.fact, event.environment)
+                guard event.followUps.contains(where: { $0.urgency == .now }) else { return }
                 try await stripeLookups.settle(position, event.environment, within: Self.longestLookup)
             }
         } catch {

@@ -62,7 +62,8 @@ package struct StripeLookups: Sendable {
         // What cannot be read any more is for `verify` to name.
         guard let event = try? StripeEvent(evidence: evidence, of: record) else { return [] }
         let again = event.followUps.filter { $0.urgency == .soon }.map { WebCall(path: $0.lookup.path) }
-        return (event.followUps.contains { $0.urgency == .now } ? [WebCall(path: nil)] : []) + again
+        let isUrgent = event.followUps.contains { $0.urgency == .now }
+        return (isUrgent ? [WebCall(path: nil, names: event.fact.untracedNames)] : []) + again
     }
 
     // MARK: - Working
@@ -122,12 +123,17 @@ package struct StripeLookups: Sendable {
         guard let client = desk.client(environment)?.taking(.webhooks) else { return }
         let end = ContinuousClock.now + limit
         try await noting.join()
+        var isLookedUp = false
         while true {
-            switch try await register.take(eventAt: position, environment, now: desk.now()) {
+            let taking = try await register.take(eventAt: position, environment, now: desk.now())
+            switch taking {
             case .taken(let owed): return try await read(owed, client, until: end)
             case .settled: return
-            case .putOff(let reason): throw LedgerError(.unavailable, reason)
-            case .held:
+            case .putOff, .held:
+                // Whoever reads it asks Stripe, and may have been killed, or has to wait; the log need not be waited for.
+                if !isLookedUp, try await settleByLog(position, environment) { return }
+                isLookedUp = true
+                if case .putOff(let reason) = taking { throw LedgerError(.unavailable, reason) }
                 guard ContinuousClock.now < end else {
                     throw LedgerError(.unavailable, "it is being read already, and that takes long")
                 }
@@ -135,6 +141,32 @@ package struct StripeLookups: Sendable {
             }
         }
     }
+
+    /// Lets refunds and disputes take effect that came before what they are about, as an event tells it now.
+    func settle(tracedBy fact: WebFact, _ environment: StoreEnvironment) async throws {
+        guard fact.tiesPayments, let original = fact.originalTransactionID else { return }
+        let waiting = try await register.events(
+            naming: fact.partIDs.union([original]), environment, limit: Self.mostTraced)
+        for position in waiting { _ = try await settleByLog(position, environment) }
+    }
+
+    /// Settles what an event calls for, where the log tells all that is missing; Stripe is not asked.
+    private func settleByLog(_ position: Int64, _ environment: StoreEnvironment) async throws -> Bool {
+        guard let (shown, evidence) = try await desk.reader.event(at: position), let evidence else { return false }
+        let event = try StripeEvent(evidence: evidence, of: shown.record)
+        guard let original = try await desk.tracedOriginal(event) else { return false }
+        var reading = StripeReading(environment: environment, readAt: desk.now())
+        reading.knownOriginal = original
+        try reading.add(subject: StripeEvent.body(evidence, of: shown.record))
+        guard reading.next == nil else { return false }
+        let result = try await desk.record(reading)
+        try await register.finish(eventAt: position, environment, restingOn: result.end)
+        desk.metrics.count(.webLookups, [result.outcome.label])
+        return true
+    }
+
+    /// How many refunds and disputes an event is let explain before it is answered; there may be many of a forged name only.
+    private static let mostTraced = 16
 
     /// Between looks at whether somebody else has read something.
     private static let pollInterval = Duration.milliseconds(50)
@@ -216,6 +248,8 @@ package struct StripeLookups: Sendable {
         // Of what an event calls for, one answer may settle the rest; a thin one says only which object it is about.
         let first = event.followUps.map(\.lookup).filter { $0.path == owed.path || owed.isOfEvent && event.isThin }
         if owed.isOfEvent { try reading.add(subject: body) }
+        // Only what the log cannot tell is asked of Stripe.
+        reading.knownOriginal = try await desk.tracedOriginal(event)
         let keyWatch = keyWatches[owed.environment]
         try await desk.complete(&reading, beginningWith: first) { lookup in
             let request = StripeRequest.get(lookup)
