@@ -75,16 +75,20 @@ package struct WebLookupRegister: Sendable {
     }
 
     /// Takes all that one event calls for.
+    ///
+    /// - Parameter isTakenOver: also from whoever is reading it, who may have been killed; what they still find is not
+    ///   recorded twice.
     package func take(
-        eventAt position: Int64, _ environment: StoreEnvironment, now: Timestamp
+        eventAt position: Int64, _ environment: StoreEnvironment, now: Timestamp, isTakenOver: Bool = false
     ) async throws -> WebLookupTaking {
         let subject = PostgresValue.text(WebCall(path: nil).subject(of: position))
         let taken = try await take(
             """
             SELECT subject FROM web_lookup
-            WHERE ledger_id = $1 AND environment = $2 AND subject = $5 AND next_try_at <= $3
+            WHERE ledger_id = $1 AND environment = $2 AND subject = $5
+                AND (next_try_at <= $3 OR $6 AND failing_since IS NULL)
             FOR UPDATE SKIP LOCKED
-            """, environment, now: now, [subject]
+            """, environment, now: now, [subject, .bool(isTakenOver)]
         ).first
         if let taken { return .taken(taken) }
         return try await run { connection in

@@ -121,11 +121,14 @@ package struct StripeLookups: Sendable {
     /// - Throws: where it cannot be read now; then it is tried again behind the answer.
     func settle(_ position: Int64, _ environment: StoreEnvironment, within limit: Duration) async throws {
         guard let client = desk.client(environment)?.taking(.webhooks) else { return }
-        let end = ContinuousClock.now + limit
+        let start = ContinuousClock.now
+        let end = start + limit
         try await noting.join()
         var isLookedUp = false
         while true {
-            let taking = try await register.take(eventAt: position, environment, now: desk.now())
+            let isTakenOver = ContinuousClock.now - start >= Self.othersTime
+            let taking = try await register.take(
+                eventAt: position, environment, now: desk.now(), isTakenOver: isTakenOver)
             switch taking {
             case .taken(let owed): return try await read(owed, client, until: end)
             case .settled: return
@@ -165,6 +168,8 @@ package struct StripeLookups: Sendable {
         return true
     }
 
+    /// How long somebody else has for it before a webhook that waits reads it itself: they may have been killed.
+    private static let othersTime = Duration.seconds(1)
     /// How many refunds and disputes an event is let explain before it is answered; there may be many of a forged name only.
     private static let mostTraced = 16
 

@@ -189,7 +189,7 @@ struct StripeTracingTests {
 
     @Test(
         "what a killed process was about to read is read before the webhook is answered that comes again",
-        arguments: [true])
+        arguments: [false, true])
     func killed(isToldByLog: Bool) async throws {
         let (stripe, shelf, server, _) = try await Self.make()
         defer { server.stop() }
