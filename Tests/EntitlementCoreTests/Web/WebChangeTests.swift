@@ -49,6 +49,43 @@ struct WebChangeTests {
         #expect(onward.timeline() == ["5..14 active pro.max", "14.. expired pro.max"], "and on in that second")
     }
 
+    @Test("what was to follow what ran is credited with it")
+    func creditedWithWhatRan() {
+        let first = paidLine("1", from: 0, to: 30)
+        let second = paidLine("2", from: 10, to: 40)
+        let removed = paid(
+            "3", line("3a", from: 20, to: 40, proration: true, amount: -600),
+            line("3b", "basic", from: 20, to: 50, item: "si_2"), at: 20)
+        let given = WebGiven(first, second, removed, says("active", at: 20, until: 50, items: ["si_2"]))
+        #expect(given.timeline() == ["0..20 active pro", "20.. expired pro"])
+        #expect(given.timeline("basic").first == "20..50+1h active basic")
+    }
+
+    /// Stripe charges a renewal an hour after the period began, and what is changed meanwhile a period later.
+    @Test(
+        "what is changed before a renewal is paid opens when the renewal is, though it is itself paid a month later",
+        arguments: ["pro", "pro.max"], [30 + hours(0.5), 32])
+    func beforeTheRenewalIsPaid(product: String, changedAt: Double) {
+        let paidAt = changedAt == 32 ? 35 : 30 + hours(1)
+        let words = [
+            says("active", at: 0, until: 30), says("active", at: 30, until: 60),
+            says("past_due", at: 30 + hours(2), until: 60), says("active", at: 35, until: 60),
+        ]
+        let told = [paidLine("1", from: 0, to: 30), paidLine("2", from: 30, to: 60, at: paidAt)] + words
+        let next = paid(
+            "3", line("3a", from: changedAt, to: 60, proration: true, amount: -900),
+            line("3b", product, from: changedAt, to: 60, proration: true, amount: 1800),
+            line("3c", product, from: 60, to: 90), at: 60 + hours(1))
+        let (before, after) = (WebGiven().with { $0.told = told }, WebGiven().with { $0.told = told + [next] })
+        for at in [paidAt, 40, 59.9] {
+            #expect(before.answer(at: at)?.givesAccess == true, "\(at)")
+            #expect(after.answer(at: at)?.givesAccess == true, "\(at)")
+            #expect(after.answer(at: at)?.reading.productID == product)
+        }
+        #expect(after.answer(at: 40)?.since == before.answer(at: 40)?.since)
+        #expect(after.reasons().filter { $0.contains("expired") }.count == 1, "\(after.reasons())")
+    }
+
     @Test("an item that is credited and goes on in no other line of it ends there, and has no bridge")
     func removed() {
         let both = paid(

@@ -47,6 +47,88 @@ struct WebItemTests {
             ])
     }
 
+    @Test("in the place of one whose charge fails, and charged at once, it opens when that is paid")
+    func whileAChargeFails() {
+        let words = [
+            running, says("active", at: 30, until: 60), says("past_due", at: 30 + hours(1), until: 60),
+            says("past_due", at: 40, until: 60, items: ["si_2"]),
+        ]
+        let settled = paid(
+            "2", line("2a", from: 40, to: 60, proration: true, amount: -666),
+            line("2b", "pro.max", from: 40, to: 60, item: "si_2", proration: true, amount: 1200), at: 43)
+        let given = WebGiven().with { $0.told = [month] + words + [settled] }
+        #expect(
+            given.reasons() == [
+                "0..30 active paid_period", "30..30+1h active renewal_pending", "30+1h..37 in_grace_period past_due",
+                "37..40 in_billing_retry billing_retry", "40..43 in_billing_retry billing_retry",
+                "43..60 active paid_period", "60..60+1h active renewal_pending", "60+1h.. expired expired",
+            ])
+    }
+
+    @Test(
+        "in the place of one that runs, it opens at once, however late it is paid", arguments: [10, 10 + hours(1), 12])
+    func whilePaid(paidAt: Double) {
+        let year = paid(
+            "2", line("2a", from: 10, to: 30, proration: true, amount: -666),
+            line("2b", "pro.max", from: 10, to: 375, item: "si_2", amount: 9999), at: paidAt)
+        let given = WebGiven(month, running, says("active", at: 10, until: 375, items: ["si_2"]), year)
+        #expect(
+            given.timeline() == [
+                "0..10 active pro", "10..375+1h active pro.max", "375+1h.. expired pro.max",
+            ])
+    }
+
+    @Test("in the place of one that was paid late, it opens when that was paid")
+    func whilePaidLate() {
+        let late = paidLine("2", from: 30, to: 60, at: 35)
+        let settled = paid(
+            "3", line("3a", from: 33, to: 60, proration: true, amount: -900),
+            line("3b", "pro.max", from: 33, to: 60, item: "si_2", proration: true, amount: 1800), at: 60)
+        let words = [
+            running, says("past_due", at: 30, until: 60), says("past_due", at: 33, until: 60, items: ["si_2"]),
+            says("active", at: 35, until: 60, items: ["si_2"]),
+        ]
+        let given = WebGiven().with { $0.told = [month, late] + words + [settled] }
+        #expect(
+            given.timeline().prefix(3) == [
+                "0..30 active pro", "30..35 in_grace_period pro", "35..60+1h active pro.max",
+            ])
+    }
+
+    @Test("replaced uncredited before its own renewal is paid, what is said of the new one speaks until that is paid")
+    func beforeItsRenewalIsPaid() {
+        let words = [
+            running, says("active", at: 30, until: 60), says("active", at: 30 + hours(0.5), until: 60, items: ["si_2"]),
+            says("past_due", at: 30 + hours(2), until: 60, items: ["si_2"]),
+        ]
+        let given = WebGiven().with { $0.told = [month] + words }
+        // And the new item is paid for while that renewal still runs.
+        let recovered = given.with {
+            $0.told.append(paidLine("2", from: 30, to: 60, at: 32))
+            $0.told.append(paidLine("3", from: 45, to: 60, item: "si_2", proration: true, at: 45))
+        }
+        for at in [30 + hours(1), 30 + hours(3), 31.9] {
+            #expect(recovered.answer(at: at)?.reading.reason == given.answer(at: at)?.reading.reason, "\(at)")
+            #expect(recovered.answer(at: at)?.givesAccess == true)
+            #expect(recovered.answer(at: at)?.willRenew == true)
+        }
+        #expect(recovered.answer(at: 32)?.reading.reason == .paidPeriod)
+    }
+
+    @Test("added and replaced in one instant, an item held nothing")
+    func addedAndReplacedAtOnce() {
+        let changed = paid(
+            "2", line("2a", from: 10, to: 30, proration: true, amount: -666),
+            line("2b", "basic", from: 10, to: 30, item: "si_2", proration: true, amount: 200),
+            line("2c", "basic", from: 10, to: 30, item: "si_2", proration: true, amount: -200),
+            line("2d", "pro.max", from: 10, to: 30, item: "si_3", proration: true, amount: 1200))
+        let given = WebGiven(
+            month, running, says("active", at: 10, until: 30, items: ["si_2"]),
+            says("active", at: 10.001, until: 30, items: ["si_3"]), changed)
+        #expect(given.timeline("basic").isEmpty)
+        #expect(given.answer(at: 20)?.reading.productID == "pro.max")
+    }
+
     @Test("replaced in the middle of a period without being credited, it is carried on by the new one as well")
     func withoutProration() {
         let early = says("active", at: 12, until: 30, items: ["si_2"])

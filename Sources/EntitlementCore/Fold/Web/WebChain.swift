@@ -17,6 +17,11 @@ struct WebDraft {
         positions = [stated.position]
     }
 
+    /// Whether it ran up to an instant, and would have run on.
+    fileprivate func isReplaced(at instant: Timestamp) -> Bool {
+        start < instant && instant <= end && instant < stated.value.line.end
+    }
+
     fileprivate mutating func end(at instant: Timestamp, as ending: Period.End, by position: Int64) {
         end = instant
         self.ending = ending
@@ -24,23 +29,45 @@ struct WebDraft {
     }
 }
 
+/// What runs, of all that was paid for, where lines begin.
+private struct WebGround {
+    private let instant: Timestamp
+    /// When what runs there opened, or is to open where it was paid late; `nil` where nothing runs, as while a charge fails.
+    private let opening: Timestamp?
+    private let isFirst: Bool
+
+    /// - Parameter isFirst: whether nothing was paid for before.
+    init(of running: [WebDraft], at instant: Timestamp, isFirst: Bool) {
+        (self.instant, self.isFirst) = (instant, isFirst)
+        opening = running.map(\.opening).min()
+    }
+
+    /// When a line opens that takes the place of what runs: where it begins; but not before that was paid or this was, because
+    /// what nobody had paid for gave no access.
+    func opening(paidAt: Timestamp) -> Timestamp {
+        isFirst ? instant : min(paidAt, max(instant, opening ?? .endless))
+    }
+}
+
 extension WebOriginal {
     /// The paid lines of one item, in order: each delays or ends its neighbours.
     ///
-    /// - Parameter isHeir: whether the item took another's place when the time that was paid for that one was over.
-    func drafts(of lines: [WebStated<WebPaidLine>], isHeir: Bool) -> [WebDraft] {
+    /// - Parameter predecessors: what was paid for of the items whose place this one took.
+    func drafts(of lines: [WebStated<WebPaidLine>], predecessors: [WebDraft] = []) -> [WebDraft] {
         var chain: [WebDraft] = []
         let turns = Dictionary(grouping: lines.filter { !$0.value.line.isEmpty }, by: \.value.line.start)
         for (start, begun) in turns.sorted(by: { $0.key < $1.key }) {
             let running = chain.filter { $0.start < start && start < $0.end }
-            let turn = WebTurn(begun, running: Set(running.map(\.stated.value.line.product)))
-            // Nothing that was paid for gives access any more, as while a charge fails.
-            let isOver = !chain.isEmpty && !running.contains { $0.opening <= start }
+            let turn = WebTurn(
+                begun, running: Set(running.map(\.stated.value.line.product)), isFirst: chain.isEmpty)
+            let ground = WebGround(
+                of: chain.isEmpty ? predecessors.filter { $0.isReplaced(at: start) } : running, at: start,
+                isFirst: chain.isEmpty && predecessors.isEmpty)
             // What is replaced comes before what replaces it.
             let sold = turn.sold.map { (stated: $0, replaces: replaces($0.value, among: lines)) }
             let plain = sold.filter { !$0.replaces }.sorted { $0.stated.value.line.end < $1.stated.value.line.end }
             for (stated, replaces) in plain + sold.filter(\.replaces) {
-                append(stated, replaces: replaces, isOver: isOver, isHeir: isHeir, to: &chain)
+                append(stated, replaces: replaces, on: ground, to: &chain)
             }
             if turn.ends {
                 for credit in turn.credits { end(by: credit, among: lines, in: &chain) }
@@ -57,13 +84,13 @@ extension WebOriginal {
     }
 
     private func append(
-        _ stated: WebStated<WebPaidLine>, replaces: Bool, isOver: Bool, isHeir: Bool, to chain: inout [WebDraft]
+        _ stated: WebStated<WebPaidLine>, replaces: Bool, on ground: WebGround, to chain: inout [WebDraft]
     ) {
         var draft = WebDraft(stated)
         // What is paid late leaves the time before as it was.
-        let opening = max(draft.start, stated.value.paidAt ?? draft.start)
+        let paidAt = max(draft.start, stated.value.paidAt ?? draft.start)
         if replaces {
-            if isOver { draft.opening = opening }
+            draft.opening = ground.opening(paidAt: paidAt)
             for index in chain.indices where chain[index].end > draft.start {
                 chain[index].end(at: draft.start, as: .superseded, by: stated.position)
             }
@@ -73,9 +100,9 @@ extension WebOriginal {
                 draft.start = last.end
                 draft.positions += last.positions
             }
-            draft.opening = max(draft.start, opening)
-        } else if isHeir {
-            draft.opening = opening
+            draft.opening = max(draft.start, paidAt)
+        } else {
+            draft.opening = ground.opening(paidAt: paidAt)
         }
         if draft.start < draft.end { chain.append(draft) }
     }
@@ -96,11 +123,17 @@ extension WebOriginal {
         }
         for index in chain.indices {
             let draft = chain[index]
-            guard draft.start < line.start, line.start < draft.end else { continue }
+            guard line.start < draft.end else { continue }
             // One that names no item may be of another.
             guard line.item != nil || draft.stated.value.line.product == line.product else { continue }
+            // What was to follow what ran is credited with it.
+            guard draft.start < line.start else {
+                if draft.end <= line.end { chain[index].end = draft.start }
+                continue
+            }
             chain[index].end(at: line.start, as: isReplaced ? .superseded : .cancelled, by: credit.position)
         }
+        chain.removeAll { $0.end <= $0.start }
     }
 
     /// Whether a line takes the place of what ran before: a proration, or what is sold on an invoice that credits the rest of
@@ -142,11 +175,15 @@ private struct WebTurn {
     /// - Parameters:
     ///   - lines: all that begin there.
     ///   - running: what ran until then, and would go on.
-    init(_ lines: [WebStated<WebPaidLine>], running: Set<WebProduct>) {
+    ///   - isFirst: whether nothing of the item was paid for before.
+    init(_ lines: [WebStated<WebPaidLine>], running: Set<WebProduct>, isFirst: Bool) {
         /// How often each product is sold there, or credited.
         var balance: [WebProduct: Int] = [:]
         var free: [WebProduct: Int] = [:]
+        /// What is charged for each product there, less what is credited.
+        var net: [WebProduct: Int64] = [:]
         for line in lines.map(\.value.line) {
+            net[line.product] = (net[line.product] ?? 0).addingReportingOverflow(line.amount).partialValue
             if line.isCredit { balance[line.product, default: 0] -= 1 }
             if line.isTime, !line.isFreeProration { balance[line.product, default: 0] += 1 }
         }
@@ -194,6 +231,8 @@ private struct WebTurn {
                 return !(isBack && count.isMultiple(of: 2))
             }
             if balance[line.product] ?? 0 > 0 { return true }
+            // A new item may be replaced in the instant in which it was added.
+            if isFirst, net[line.product] == 0 { return false }
             if takenBack.contains(line.product) { return false }
             return running.contains(line.product) || !isMoved && !isBack
         }

@@ -12,7 +12,7 @@ package struct WebPeriod: Hashable, Sendable {
     let isFree: Bool
     /// Whether the item goes on after it, as far as statements say; so it is of subscriptions.
     package let isBridged: Bool
-    /// Which items took the item's place, and were not paid for yet when this was over.
+    /// Which items took the item's place, and were not paid for yet when the period was over.
     var heirs: Set<String> = []
     /// When the first of those is read instead.
     var yieldsAt = Timestamp.endless
@@ -26,19 +26,20 @@ extension WebOriginal {
         var items: [String?: [WebStated<WebPaidLine>]] = [:]
         let named = Set(lines.compactMap(\.value.line.item))
         for line in lines { items[item(of: line.value.line, named), default: []].append(line) }
-        var drafts = items.mapValues { self.drafts(of: $0, isHeir: false) }
+        var drafts = items.mapValues { self.drafts(of: $0) }
         let heirs = WebHeirs(of: drafts, subscriptions)
-        for (item, lines) in items where heirs.isHeir(item) { drafts[item] = self.drafts(of: lines, isHeir: true) }
+        for (heir, predecessors) in heirs.predecessors {
+            drafts[heir] = self.drafts(of: items[heir] ?? [], predecessors: predecessors.flatMap { drafts[$0] ?? [] })
+        }
         let ofItems = inOrder(items.keys).map { item in
             let ofItem = drafts[item] ?? []
-            let names = heirs.heirs(of: item)
             let last = ofItem.map(\.end).max() ?? .earliest
-            let openings = names.flatMap { drafts[$0] ?? [] }.map(\.opening).filter { last <= $0 }
+            let openings = heirs.heirs(of: item).flatMap { drafts[$0] ?? [] }.map(\.opening).filter { last <= $0 }
             return PeriodChain(
                 periods: ofItem.compactMap { draft in
                     period(
-                        draft, of: item, catalog: catalog, withdrawals, heirs: names,
-                        yieldsAt: openings.min() ?? .endless)
+                        draft, of: item, catalog: catalog, withdrawals,
+                        heirs: heirs.heirs(of: item, after: draft.end), yieldsAt: openings.min() ?? .endless)
                 })
         }
         return (ofItems + oneTimeChains(catalog, withdrawals)).filter { !$0.periods.isEmpty }

@@ -8,6 +8,8 @@ struct WebStrand: Sendable, Equatable {
         var start: Int64
         /// Nil for what the catalog decides.
         var end: Int64?
+        /// Until when it was paid for; nil for a one-time purchase.
+        var paidUntil: Int64?
         /// Something took its place before it was over.
         var isReplaced = false
     }
@@ -25,10 +27,19 @@ extension WebStory {
         let sorted = Set(stretches.map(\.item)).sorted()
         func isHeld(_ item: String) -> Bool { statements.last.map { $0.periodEnds[item] != nil } ?? true }
         let items = sorted.filter(isHeld) + sorted.filter { !isHeld($0) }
-        var ofItems = items.map { item in
-            WebStrand(item: item, chapters: chapters(stretches.filter { $0.item == item }))
+        var ofItem: [String: WebStrand] = [:]
+        // An item whose place another takes was paid for before that one.
+        func start(_ item: String) -> Int64 { stretches.filter { $0.item == item }.map(\.start).min() ?? 0 }
+        for item in items.sorted(by: { (start($0), $0) < (start($1), $1) }) {
+            let predecessors = ofItem.values.filter { before in
+                let end = before.chapters.compactMap(\.end).max()
+                return before.item.flatMap { name in end.map { heirs(of: name, after: $0) } }?.contains(item) ?? false
+            }
+            ofItem[item] = WebStrand(
+                item: item,
+                chapters: chapters(stretches.filter { $0.item == item }, after: predecessors.map(\.chapters)))
         }
-        for index in ofItems.indices { inherit(ofItems[index], &ofItems) }
+        let ofItems = items.compactMap { ofItem[$0] }.map { yielding($0, to: ofItem) }
         let payment = payments.keys.sorted().first ?? ""
         return ofItems
             + purchases.map { purchase in
@@ -45,34 +56,32 @@ extension WebStory {
     /// The items that came one after the other in the place of one, as long as none was paid for before an instant.
     func heirs(of item: String, after end: Int64) -> [String] {
         var (found, next) = ([String](), heirs[item])
-        while let heir = next, !stretches.contains(where: { $0.item == heir && $0.start < end }) {
+        func isPaid(_ item: String) -> Bool {
+            stretches.contains { stretch in
+                stretch.item == item && stretch.start < end
+                    && !stops.contains { $0.item == item && $0.at <= stretch.start }
+            }
+        }
+        while let heir = next, !isPaid(heir) {
             found.append(heir)
             next = heirs[heir]
         }
         return found
     }
 
-    /// What is paid late after another item's time leaves the time before as it was, and that item gives way to it.
-    private func inherit(_ strand: WebStrand, _ strands: inout [WebStrand]) {
-        guard let item = strand.item, let end = strand.chapters.compactMap(\.end).max() else { return }
-        let names = heirs(of: item, after: end)
-        var openings: [Int64] = []
-        for index in strands.indices where strands[index].item.map(names.contains) ?? false {
-            guard let first = strands[index].chapters.first else { continue }
-            let stretch = stretches.filter { $0.item == strands[index].item && $0.start == first.start }
-                .first { $0.payment == first.payment }
-            if let stretch, !stretch.replaces {
-                strands[index].chapters[0].opening = max(first.start, stretch.paidAt)
-            }
-            // Any of its payments is one for what goes on, also one that comes before that for an earlier period.
-            openings += strands[index].chapters.map(\.opening)
-        }
-        for index in strands.indices where strands[index].item == item {
-            strands[index].yieldsAt = openings.min()
-        }
+    /// A strand, with when another item was paid for that took its place.
+    private func yielding(_ strand: WebStrand, to others: [String: WebStrand]) -> WebStrand {
+        guard let item = strand.item, let end = strand.chapters.compactMap(\.end).max() else { return strand }
+        var strand = strand
+        // Any of its payments is one for what goes on, also one that comes before that for an earlier period.
+        strand.yieldsAt = heirs(of: item, after: end).flatMap { others[$0]?.chapters ?? [] }.map(\.opening).min()
+        return strand
     }
 
-    private func chapters(_ stretches: [Stretch]) -> [WebStrand.Chapter] {
+    /// - Parameter predecessors: what was paid for of the items whose place this one took.
+    private func chapters(
+        _ stretches: [Stretch], after predecessors: [[WebStrand.Chapter]]
+    ) -> [WebStrand.Chapter] {
         let ordered = stretches.sorted { left, right in
             (left.start, left.replaces ? 1 : 0, left.replaces ? Int64(left.order) : left.end)
                 < (right.start, right.replaces ? 1 : 0, right.replaces ? Int64(right.order) : right.end)
@@ -85,14 +94,24 @@ extension WebStory {
             var chapter = WebStrand.Chapter(
                 payment: stretch.payment, productID: stretch.productID, opening: stretch.start, start: stretch.start,
                 end: stretch.end)
-            if stretch.replaces {
-                // Bought while nothing ran that was paid for, as when a charge fails, it opens when it is paid.
+            chapter.paidUntil = stretch.end
+            if stretch.replaces || chapters.isEmpty {
+                // What takes the place of something that runs opens as that does; of what nobody has paid for yet, as while a
+                // charge fails, when either is paid.
                 let given = stops.filter { $0.item == stretch.item && $0.at < stretch.start }
-                let runs = earlier.contains { before in
-                    before.opening <= stretch.start && before.end ?? 0 > stretch.start
-                        && !given.contains { before.start < $0.at }
+                let running =
+                    earlier.isEmpty
+                    ? predecessors.joined().filter { before in
+                        before.start < stretch.start && stretch.start <= before.end ?? 0
+                            && stretch.start < before.paidUntil ?? 0
+                    }
+                    : earlier.filter { before in
+                        before.end ?? 0 > stretch.start && !given.contains { before.start < $0.at }
+                    }
+                if !earlier.isEmpty || !predecessors.isEmpty {
+                    let held = running.map { max(stretch.start, $0.opening) }.min() ?? .max
+                    chapter.opening = min(max(stretch.start, stretch.paidAt), held)
                 }
-                if !earlier.isEmpty, !runs { chapter.opening = max(chapter.start, stretch.paidAt) }
                 for index in chapters.indices where chapters[index].end ?? 0 > stretch.start {
                     chapters[index].end = stretch.start
                     chapters[index].isReplaced = true
@@ -191,7 +210,8 @@ struct WebHolding {
         guard let item = strand.item, let said = story.statements.last(where: { $0.created <= instant }) else {
             return nil
         }
-        let end = strand.chapters.compactMap(\.end).max() ?? 0
+        let present = strand.chapters.last { $0.opening <= instant } ?? strand.chapters.last
+        let end = present?.end ?? 0
         return said.willRenew && periodEnd(said, item, end) != nil
     }
 

@@ -100,22 +100,43 @@ extension WebStoryteller {
     }
 
     private mutating func changeSomehow(_ id: String, _ index: Int, at instant: Int64) {
-        changeOnce(id, index, at: instant)
+        // What was never billed is credited all the same, and sold again in that instant it could be what was paid for.
+        let item = subscription(id).items[index]
+        let isChangedTwice = random.chance(20) && item.price.amount > 0 && !unbilled.contains(item.id)
+        let wait =
+            !isChangedTwice && random.chance(20) ? random.seconds(in: Span.minute...50 * Span.minute) : Span.second
+        changeOnce(id, index, paidAfter: wait, at: instant)
         // Two changes for one instant, as of one `proration_date`: the second holds.
-        if random.chance(20), subscription(id).items[index].price.amount > 0 {
+        if isChangedTwice, subscription(id).items[index].price.amount > 0 {
             changeOnce(id, index, isSecond: true, at: instant)
         }
     }
 
-    private mutating func changeOnce(_ id: String, _ index: Int, isSecond: Bool = false, at instant: Int64) {
+    /// A change while the renewal is not paid yet, to a price of the same interval: another would begin a period of its own
+    /// within one that is paid later.
+    private mutating func changeUnpaid(_ id: String, at instant: Int64) {
+        let subscription = subscription(id)
+        // Of what costs nothing, the credit could be taken for a sale.
+        let costly = subscription.items.indices.filter { subscription.items[$0].price.amount > 0 }
+        guard subscription.cancelAt == nil, !costly.isEmpty else { return }
+        changeOnce(id, random.pick(costly), mayBeginPeriod: false, at: instant)
+    }
+
+    private mutating func changeOnce(
+        _ id: String, _ index: Int, isSecond: Bool = false, mayBeginPeriod: Bool = true,
+        paidAfter wait: Int64 = Span.second, at instant: Int64
+    ) {
         let item = subscription(id).items[index]
         let isAlone = subscription(id).items.count == 1
         let choices = Self.prices.filter {
             $0 != item.price && (isAlone || $0.interval == "P1M") && (!isSecond || $0.amount > 0)
+                && (mayBeginPeriod || $0.interval == item.price.interval)
         }
+        if choices.isEmpty { return }
         let isTrial = subscription(id).status == "trialing"
         if random.chance(20), !isTrial {
-            change(id, item: index, to: item.price, quantity: item.quantity + 1, .atOnce, at: instant)
+            change(
+                id, item: index, to: item.price, quantity: item.quantity + 1, .atOnce, paidAfter: wait, at: instant)
             return
         }
         var settlement = random.pick(Settlement.allCases)
@@ -129,10 +150,14 @@ extension WebStoryteller {
         }
         // While nothing costs anything, the credit of an item and the sale of one look alike.
         let isReplaced =
-            namesItemsOfProrations && !isTrial && price.interval == item.price.interval && random.chance(25)
-        if isReplaced { return replaceItem(id, index, with: price, settlement, at: instant) }
+            namesItemsOfProrations && !isTrial && item.price.amount > 0
+            && (price.interval == item.price.interval || settlement != .none)
+            && random.chance(25)
+        if isReplaced {
+            return replaceItem(id, index, with: price, settlement, paidAfter: wait, at: instant)
+        }
         if settlement == .none, pending[id] != nil, price.interval != item.price.interval { settlement = .atOnce }
-        change(id, item: index, to: price, quantity: item.quantity, settlement, at: instant)
+        change(id, item: index, to: price, quantity: item.quantity, settlement, paidAfter: wait, at: instant)
     }
 
     private mutating func giveBackSomething(_ id: String, at instant: Int64) {
@@ -183,8 +208,11 @@ extension WebStoryteller {
         let invoice = beginPeriod(
             id, handLines: random.chance(5) ? 12 : 0, late: late, replacing: inventReplacement(id, at: end))
         plot.now = end + late + Span.hour + random.seconds(in: 0...Span.hour)
+        // Stripe charges a renewal an hour after it has begun, and customers do not wait for that.
+        let isChanged = random.chance(25)
+        if isChanged { changeUnpaid(id, at: end + late + random.seconds(in: Span.minute...30 * Span.minute)) }
         if subscription.status == "past_due" || random.chance(35) {
-            failToPay(&plot, invoice)
+            failToPay(&plot, invoice, isChanged: isChanged)
         } else {
             if random.chance(5) { plot.now += random.seconds(in: Span.hour...90 * Span.hour) }
             pay(invoice, at: plot.now)
@@ -232,8 +260,9 @@ extension WebStoryteller {
     }
 
     /// The charge is refused, tried again, and paid or given up.
-    private mutating func failToPay(_ plot: inout WebPlot, _ invoice: String) {
+    private mutating func failToPay(_ plot: inout WebPlot, _ invoice: String, isChanged: Bool) {
         let id = plot.id
+        var isChanged = isChanged
         for attempt in 0..<random.number(in: 1...4) {
             let next = plot.now + random.seconds(in: Span.day...4 * Span.day)
             fallBehind(id, invoice, nextAttempt: next, at: plot.now)
@@ -242,9 +271,14 @@ extension WebStoryteller {
                 plot.isOver = true
                 return
             }
+            if random.chance(20) {
+                changeUnpaid(id, at: plot.now + random.seconds(in: Span.minute...9 * Span.hour))
+                isChanged = true
+            }
             plot.now = next
         }
-        switch random.number(in: 0...9) {
+        // A change that was paid for ends some time, and a story that is left in debt does not go on until then.
+        switch isChanged ? random.pick([0, 0, 7]) : random.number(in: 0...9) {
         case 0..<5: recover(id, invoice, at: plot.now)
         case 5..<7:
             stopTrying(id, invoice, unpaid: true, at: plot.now)

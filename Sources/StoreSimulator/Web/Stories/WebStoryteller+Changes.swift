@@ -15,9 +15,11 @@ extension WebStoryteller {
     /// An item is to be of another price or quantity.
     ///
     /// Another interval begins a period of its own, which is billed at once.
+    ///
+    /// - Parameter wait: until what is billed at once is paid.
     package mutating func change(
         _ id: String, item index: Int = 0, to price: WebPrice, quantity: Int64 = 1, _ settlement: Settlement,
-        at instant: Int64
+        paidAfter wait: Int64 = Span.second, at instant: Int64
     ) {
         let item = subscription(id).items[index]
         let isFree = subscription(id).status == "trialing"
@@ -39,35 +41,51 @@ extension WebStoryteller {
                 line(
                     price, of: item.id, from: instant, to: item.end, amount: rest, isProration: true, replaces: true))
         }
+        if settlement == .none { unbilled.insert(item.id) }
         let told = say(id, at: instant) { subscription in
             subscription.items[index].price = price
             subscription.items[index].quantity = quantity
             subscription.items[index].end = end
             if isNewInterval { subscription.items[index].start = instant }
         }
-        settle(id, lines, isNewInterval || settlement == .atOnce, at: told)
+        settle(id, lines, isNewInterval || settlement == .atOnce, paidAfter: wait, at: told)
     }
 
-    private mutating func settle(_ id: String, _ lines: [PendingLine], _ isAtOnce: Bool, at instant: Int64) {
+    private mutating func settle(
+        _ id: String, _ lines: [PendingLine], _ isAtOnce: Bool, paidAfter wait: Int64, at instant: Int64
+    ) {
         if isAtOnce {
-            pay(bill(id, lines, reason: "subscription_update", at: instant), at: instant + Span.second)
+            pay(bill(id, lines, reason: "subscription_update", at: instant), at: instant + wait)
         } else {
             pending[id, default: []] += lines
         }
     }
 
     /// Another price comes with another item: the old one is deleted and the new one added in the same update.
+    ///
+    /// Another interval begins a period of its own, which is billed at once.
+    ///
+    /// - Parameter wait: until what is billed at once is paid.
     package mutating func replaceItem(
-        _ id: String, _ index: Int, with price: WebPrice, _ settlement: Settlement, at instant: Int64
+        _ id: String, _ index: Int, with price: WebPrice, _ settlement: Settlement,
+        paidAfter wait: Int64 = Span.second, at instant: Int64
     ) {
         let old = subscription(id).items[index]
         let isFree = subscription(id).status == "trialing"
-        let new = StripeItem(id: newID("si"), price: price, start: old.start, end: old.end)
+        let isNewInterval = price.interval != old.price.interval && !isFree
+        let new = StripeItem(
+            id: newID("si"), price: price, start: isNewInterval ? instant : old.start,
+            end: isNewInterval ? price.end(from: instant) : old.end)
         var lines: [PendingLine] = []
         if settlement != .none {
             let rest = isFree ? 0 : Self.share(old.price.amount * old.quantity, of: old, from: instant)
             lines.append(
                 credit(old.price, of: old.id, from: instant, to: old.end, amount: -rest, endsItem: rest > 0))
+        }
+        if isNewInterval {
+            lines.append(
+                line(price, of: new.id, from: instant, to: new.end, amount: price.amount))
+        } else if settlement != .none {
             lines.append(
                 line(
                     price, of: new.id, from: instant, to: old.end,
@@ -75,8 +93,9 @@ extension WebStoryteller {
                     replaces: true))
         }
         let told = say(id, at: instant) { $0.items[index] = new }
+        if settlement == .none { unbilled.insert(new.id) }
         record.stories[key(id)]?.succeed(old.id, by: new.id)
-        settle(id, lines, settlement == .atOnce, at: told)
+        settle(id, lines, isNewInterval || settlement == .atOnce, paidAfter: wait, at: told)
     }
 
     /// One thing more is sold in the same subscription, for the rest of the period.

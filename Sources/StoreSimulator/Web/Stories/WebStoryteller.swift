@@ -54,6 +54,8 @@ package struct WebStoryteller: Sendable {
     var billed: [String: [PendingLine]] = [:]
     /// What is still to be billed, by subscription.
     var pending: [String: [PendingLine]] = [:]
+    /// Items whose price was changed without a credit or a charge.
+    var unbilled: Set<String> = []
     /// When the newest statement of a subscription was made.
     private var lastStatement: [String: Int64] = [:]
     private var number = 0
