@@ -158,20 +158,27 @@ struct StripeTracingTests {
         #expect(try await !stripe.rig.get("/v1/events?limit=100").text.contains(WebFact.readingLabel))
     }
 
-    /// In these something is refunded, and no invoice has more lines than a webhook shows.
-    private static let seeds = [2, 4, 6, 7]
+    /// The events of a simulated life as its webhooks say them; of what an invoice of the newer version was paid with, none tells.
+    private static func bodies(_ seed: UInt64) -> [(type: String, text: String)] {
+        WebLife.recent(seed: seed, customers: ["c-1", "c-2"], until: StripeRig.noon * 1000).events
+            .filter { StripeEventType.isKnown($0.type) }
+            .map { ($0.type, String(decoding: $0.json(.early, pending: 0).json, as: UTF8.self)) }
+    }
+
+    /// The first in which something is refunded, and no invoice has more lines than a webhook shows.
+    private static let seeds = Array(
+        (1...100 as ClosedRange<UInt64>).lazy.filter { seed in
+            let bodies = bodies(seed)
+            return bodies.contains { $0.type.hasPrefix("refund.") || $0.type.hasPrefix("charge.dispute.") }
+                && !bodies.contains { $0.text.contains(/"has_more": ?true/) }
+        }.prefix(4))
 
     @Test("of a simulated life every refund and dispute is traced, in whatever order it comes", arguments: seeds)
-    func lives(seed: Int) async throws {
+    func lives(seed: UInt64) async throws {
         let (stripe, _, server, _) = try await Self.make()
         defer { server.stop() }
-        let life = WebLife.recent(
-            seed: UInt64(seed), customers: ["c-1", "c-2"], until: StripeRig.noon * 1000)
-        var random = SplitMix64(seed: UInt64(seed))
-        let events = life.events.filter { StripeEventType.isKnown($0.type) }
-        for event in random.shuffled(events) {
-            // Of what an invoice of the newer version was paid with, no webhook tells.
-            let body = String(decoding: event.json(.early, pending: 0).json, as: UTF8.self)
+        var random = SplitMix64(seed: seed)
+        for body in random.shuffled(Self.bodies(seed).map(\.text)) {
             let answer = try await stripe.deliver(body, header: StripeRig.header(body, [StripeRig.secret]))
             #expect(answer.status == 200, "\(answer.text)")
         }
