@@ -55,13 +55,12 @@ extension ClusterLayout {
                 }
                 usleep(50_000)
             }
-        }
-        if status.isDirectory, status.st_uid == server.user {
-            // Not as root, whom a link put there meanwhile could lead elsewhere.
-            let directory = try Descriptor.open(unfinished, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
-            let find = ["/usr/bin/find", "\(Self.inheritedDirectory)/.", "-mindepth", "1", "-delete"]
-            let (result, output) = try ChildProcess.run(server.command(find), directory: directory)
-            guard result == 0 else { throw EmbeddedPostgresError(.directory, failure + output) }
+            if status.st_uid == server.user {
+                // Not as root, whom a link put there meanwhile could lead elsewhere.
+                let find = ["/usr/bin/find", "\(Self.inheritedDirectory)/.", "-mindepth", "1", "-delete"]
+                let (result, output) = try ChildProcess.run(server.command(find), directory: directory)
+                guard result == 0 else { throw EmbeddedPostgresError(.directory, failure + output) }
+            }
         }
         do {
             try FileManager.default.removeItem(atPath: unfinished)

@@ -150,7 +150,13 @@ package struct StripeLookups: Sendable {
         guard fact.tiesPayments, let original = fact.originalTransactionID else { return }
         let waiting = try await register.events(
             naming: fact.partIDs.union([original]), environment, limit: Self.mostTraced)
-        for position in waiting { _ = try await settleByLog(position, environment) }
+        for position in waiting {
+            do {
+                _ = try await settleByLog(position, environment)
+            } catch is PayloadError {
+                // Its own next reading tells why; it keeps nothing else from taking effect.
+            }
+        }
     }
 
     /// Settles what an event calls for, where the log tells all that is missing; Stripe is not asked.
