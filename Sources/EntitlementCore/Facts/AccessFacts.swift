@@ -1,4 +1,4 @@
-/// Who may ask, who is told, and what signs the answers that devices keep: never a secret, only what tells one from another.
+/// A change of API keys, webhook endpoints or the keys that sign passes; it holds hashes and public keys, no secrets.
 package enum AccessFact: Hashable, Sendable {
     case keyCreated(KeyCreationFact)
     case keyRevoked(KeyRevocationFact)
@@ -26,7 +26,7 @@ extension AccessFact {
     }
 }
 
-/// An API key was made: who holds its secret may do what stands here, until it is revoked.
+/// An API key was made: until it is revoked, whoever has its secret may do what this fact allows.
 package struct KeyCreationFact: Hashable, Sendable {
     package var keyID: String
     /// SHA-256 of the secret, which is too long to be guessed.
@@ -34,7 +34,7 @@ package struct KeyCreationFact: Hashable, Sendable {
     package var name: String
     /// Ships in an app; may only reconcile, read products and begin a checkout.
     package var isPublishable: Bool
-    /// The words for what a secret key may do, in ascending order.
+    /// What a secret key may do, as the names of scopes in ascending order.
     package var scopes: [String]
     /// The only environment it is good for; `nil`: both.
     package var environment: StoreEnvironment?
@@ -55,10 +55,10 @@ package struct KeyCreationFact: Hashable, Sendable {
     }
 }
 
-/// An API key is good for nothing any more.
+/// An API key was revoked.
 package struct KeyRevocationFact: Hashable, Sendable {
     package var keyID: String
-    /// As in the key's creation; by it a revocation is found together with the key.
+    /// As in the key's creation, so that one look-up by this hash finds both facts.
     package var secretHash: Digest
 
     package init(keyID: String, secretHash: Digest) {

@@ -31,7 +31,7 @@ package struct StripeProduct: Hashable, Sendable {
         case payment
     }
 
-    /// `price_…`: what a checkout sells, and what a paid line is looked for by first.
+    /// `price_…`: what a checkout sells; a paid line is matched by this id first.
     package let price: String
     /// `prod_…`: every other price of it counts as this product, too.
     package let product: String?
@@ -126,7 +126,7 @@ package struct Catalog: Hashable, Sendable {
     private let byPrice: [String: String]
     private let byStripeProduct: [String: String]
 
-    /// Of two products with one id the later is kept; validation of input is the edge's.
+    /// Of two products with one id the later is kept; callers validate what comes from outside.
     package init(products: [CatalogProduct], policy: AccessPolicy = AccessPolicy()) {
         let byID = Dictionary(products.map { ($0.productID, $0) }, uniquingKeysWith: { _, later in later })
         self.byID = byID
@@ -134,7 +134,7 @@ package struct Catalog: Hashable, Sendable {
         self.policy = policy
         var byPrice: [String: String] = [:]
         var byStripeProduct: [String: String] = [:]
-        // Where several name the same, the smallest id stands for it.
+        // Where several products name the same Stripe id, the one with the smallest product id wins.
         for product in self.products.reversed() {
             guard let stripe = product.stripe else { continue }
             for price in [stripe.price, stripe.sandboxPrice].compactMap(\.self) { byPrice[price] = product.productID }
@@ -150,8 +150,8 @@ package struct Catalog: Hashable, Sendable {
 
     package func product(_ id: String) -> CatalogProduct? { byID[id] }
 
-    /// The id of the product that was sold on the web: by its price, else by its product; `nil` where the catalog names
-    /// neither.
+    /// Our id of a product that was sold on the web, found by its Stripe price, else by its Stripe product; `nil` where
+    /// the catalog names neither.
     package func productID(of sold: WebProduct) -> String? {
         sold.price.flatMap { byPrice[$0] } ?? sold.product.flatMap { byStripeProduct[$0] }
     }

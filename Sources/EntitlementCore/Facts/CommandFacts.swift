@@ -6,7 +6,7 @@ package enum LinkCause: UInt8, Hashable, Sendable, CaseIterable {
     case issued = 1
     /// A device brought the customer's token and the app transaction together.
     case login = 2
-    /// The same with a token that is good for one app: by that app transaction alone nothing of other apps is told.
+    /// As `login`, with a token of one app: whoever proves only that app transaction is told nothing about other apps.
     case appLogin = 3
 
     /// As people read it.
@@ -68,7 +68,7 @@ package struct ClaimFact: Hashable, Sendable {
 package struct TransferFact: Hashable, Sendable {
     package var originalTransactionID: String
     package var customer: IdentityRef
-    /// It was nobody's until then: bought on the web, and no statement known by then named a customer who is still known.
+    /// It had no owner: it was bought on the web, and no statement known by then named a customer who is still known.
     package var isOfNobodys: Bool
     /// The name of the API key by which it was ordered.
     package var actor: String?
@@ -156,18 +156,19 @@ package struct GrantRevocationFact: Hashable, Sendable {
     }
 }
 
-/// A device believed otherwise of a product than the ledger, when all that the device had posted was recorded.
+/// What a device believes of a product, compared with the ledger after everything the device posted was recorded.
 ///
-/// Where it did before, also that it agrees again; from the store's API, that the store was asked and agrees with the ledger.
+/// It is recorded where the two differ, and once more when a device that differed agrees again. With the Server API as
+/// its source it says that the store was asked and agrees with the ledger.
 package struct DriftFact: Hashable, Sendable {
     package var customer: IdentityRef
-    /// Of the app whose device it is: what its store sold there was compared, and nothing else.
+    /// The app that the device runs; only what the App Store sold in this app was compared.
     package var bundleID: String
     package var productID: String
     package var claimed: EntitlementState
     /// `nil`: the device named no end.
     package var claimedUntil: Timestamp?
-    /// `nil`: the ledger knows of nothing.
+    /// `nil`: the ledger knows of no purchase of the product.
     package var actual: EntitlementState?
     /// `nil`: without end, or unknown.
     package var actualUntil: Timestamp?
@@ -199,24 +200,25 @@ extension DriftFact {
 
     /// Whether it reports the end of a difference: what is claimed is what the ledger knows.
     ///
-    /// A difference in the end alone names both ends, and they are not the same.
+    /// Where only the ends differ, the states are equal and both ends are stated.
     package var isAgreement: Bool {
         guard let actual else { return claimed == .expired }
         return claimed == actual && claimedUntil == actualUntil
     }
 }
 
-/// A person was forgotten: what these numbers stood for is erased, and so is the evidence that said it.
+/// A person was forgotten: the ids behind these numbers are erased, and so is the evidence that contained them.
 ///
-/// The events themselves stay, and so does every hash; what is missing since is exactly what is named here.
+/// The events themselves stay, and so does every hash; exactly what this fact names is missing since.
 package struct ForgettingFact: Hashable, Sendable {
     /// The customer asked for first, then their aliases and the app transactions that were theirs alone.
     package var identities: [IdentityRef]
     /// The events whose evidence was erased, ascending.
     package var evidencePositions: [Int64]
-    /// What was bought on the web and named one of them: whom Stripe names from here on, it is.
+    /// A web purchase that named one of the forgotten; if that was its owner, a later event of Stripe's names the next
+    /// one.
     ///
-    /// An event of its own says so of each such purchase, since its state is folded from its own events alone.
+    /// Each such purchase has an event of its own, because the state of a purchase is folded from its own events alone.
     package var originalTransactionID: String?
 
     package init(

@@ -1,27 +1,28 @@
-/// An endpoint of outgoing webhooks was made, or something became of it.
+/// A webhook endpoint was made, changed or removed.
 ///
-/// Neither its address nor its secret is in the log: an address may name a secret of its receiver's, and what is in the log
-/// cannot be taken back. Their hashes tell whether what is used is what was said.
+/// Neither its address nor its secret is in the log: the address may contain a secret of the receiver's, and nothing
+/// can be removed from the log. With their hashes it can be checked that the address and secret in use are the recorded
+/// ones.
 package struct EndpointFact: Hashable, Sendable {
     package enum Change: Hashable, Sendable {
         case made(EndpointTerms)
-        /// Some of its terms are others from here on.
+        /// Some of its terms change from here on.
         case changed(EndpointChanges)
-        /// It signs with another secret from here on; those before sign along for a while.
+        /// Messages are signed with a new secret from here on, and for a while with the earlier ones as well.
         ///
-        /// - keepOldSeconds: for how long; `nil`: for a day.
+        /// - keepOldSeconds: how long the earlier ones are used; `nil`: for a day.
         case secretRotated(secretHash: Digest, keepOldSeconds: Int64? = nil)
         /// Nothing is sent to it until it is resumed.
         case paused(Pause)
         case resumed
-        /// It is told nothing any more.
+        /// Nothing is sent to it any more, for good.
         case removed
     }
 
     package enum Pause: UInt8, Hashable, Sendable {
         /// Somebody ordered it.
         case ordered = 1
-        /// It took nothing for as long as is tried.
+        /// It accepted no message for as long as attempts are made.
         case unreachable = 2
         /// It answered that it is gone for good (410).
         case gone = 3
@@ -52,7 +53,9 @@ package struct EndpointTerms: Hashable, Sendable {
     /// How messages are written.
     package var format: String
     package var description: String?
-    /// SHA-256 of the `Authorization` that is sent along, behind a salt: somebody may have made it up; `nil`: none is.
+    /// SHA-256 of a salt and the `Authorization` header that is sent along; `nil`: none is.
+    ///
+    /// The salt protects a value that a person chose, which could be guessed from a plain hash.
     package var authorizationHash: Digest?
 
     package init(
@@ -71,9 +74,9 @@ package struct EndpointTerms: Hashable, Sendable {
     }
 }
 
-/// What becomes another of an endpoint's terms; `nil` stays as it is.
+/// The new values of an endpoint's terms; `nil` leaves a term as it is.
 ///
-/// The format and the app stay what they were made with: another one would not go on from what was told.
+/// The format and the app cannot change: under another one, messages would not continue what was told before.
 package struct EndpointChanges: Hashable, Sendable {
     /// Where it is.
     package struct Address: Hashable, Sendable {

@@ -224,7 +224,7 @@ package struct CanonicalWriter: Sendable {
         bytes.append(contentsOf: value)
     }
 
-    /// An instant; `endless` is none, and is written as the latest there is.
+    /// Writes an instant; `endless`, which is not one, is written as `latest`.
     package mutating func timestamp(_ value: Timestamp) { integer(min(value, .latest).milliseconds) }
 
     package mutating func digest(_ value: Digest) { value.withBytes { bytes.append(contentsOf: $0) } }
@@ -347,7 +347,7 @@ package struct CanonicalReader {
     ) throws(Failure) -> [Value] {
         let length = try count()
         var values: [Value] = []
-        // What a list says of its length is not believed before its bytes are there.
+        // The stated length is not trusted: no more is reserved than the remaining bytes could hold.
         values.reserveCapacity(min(length, (bytes.count - index) / 8))
         for _ in 0..<length { values.append(try read(&self)) }
         return values

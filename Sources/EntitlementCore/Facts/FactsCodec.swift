@@ -1,5 +1,5 @@
-// The canonical form of all that bears on one customer: what a server hands to a device, so that the device folds the
-// same facts, joins to them what it alone knows yet, and cannot come to another answer.
+// The canonical form of all facts about one customer, which the server hands to a device. The device adds what only it
+// knows so far and folds the same facts, so it cannot come to another answer.
 
 extension CustomerFacts {
     /// The versions of the form below: of a catalog that says nothing of the web, and of one that does.

@@ -12,7 +12,7 @@ package struct GrantBook: Hashable, Sendable {
         case .grant(let grant):
             grants[grant.grantID] = GrantState(fact: grant, position: position, recordedAt: recordedAt)
         case .grantRevocation(let revocation):
-            // Once it is taken back nothing is left to take.
+            // Only the first revocation counts.
             guard grants[revocation.grantID]?.revokedAt == nil else { return }
             grants[revocation.grantID]?.revokedAt = recordedAt
             grants[revocation.grantID]?.revokedPosition = position

@@ -24,9 +24,7 @@ extension LedgerFact {
         "grant_revoked", "drift", "forgotten",
     ])
 
-    /// What an event of this fact is called; `nil` for signed statements, whose label says what they report.
-    ///
-    /// These events are looked for by name.
+    /// The type of an event with this fact, for searches; `nil` for signed statements, whose label is their type.
     package var eventType: String? {
         switch self {
         case .notification, .statements, .web: nil

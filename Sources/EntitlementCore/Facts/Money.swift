@@ -30,25 +30,25 @@ package struct Money: Hashable, Sendable {
         self.init(thousandths: thousandths, currency: currency)
     }
 
-    /// The same, of what Stripe may not have stated.
+    /// The same; also `nil` where Stripe stated no amount or no currency.
     init?(_ amount: Int64?, _ currency: String?) {
         guard let amount, let currency else { return nil }
         self.init(stripeAmount: amount, currency: currency)
     }
 
-    /// Of these Stripe counts whole units.
+    /// The currencies whose amounts Stripe states in whole units.
     ///
     /// ISK and UGX have no decimals either, and Stripe counts hundredths of them all the same.
     private static let withoutDecimals: Set<String> = [
         "bif", "clp", "djf", "gnf", "jpy", "kmf", "krw", "mga", "pyg", "rwf", "vnd", "vuv", "xaf", "xof", "xpf",
     ]
-    /// Of these it counts thousandths.
+    /// The currencies whose amounts Stripe states in thousandths.
     private static let withThreeDecimals: Set<String> = ["bhd", "jod", "kwd", "omr", "tnd"]
 
     /// The same in the currency's unit, for people and for formats that have no other.
     package var units: Double { Double(thousandths) / 1000 }
 
-    /// The part that so many thousandths of a percent are, rounded to the nearest thousandth of a unit.
+    /// A share of the amount, given in thousandths of a percent, rounded to the nearest thousandth of a unit.
     package func part(_ percentage: Int64) -> Money {
         // Within `limit` neither the product nor the sum is too great for 64 bits.
         let percentage = min(max(percentage, 0), 100_000)

@@ -13,7 +13,7 @@ package struct CustomerID: Hashable, Sendable {
         value = Self.isUUID(text) ? text.lowercased() : text
     }
 
-    /// What the default customer of an app transaction id begins with.
+    /// The prefix of the id of an app transaction's default customer.
     private static let applePrefix = "apple:"
 
     /// The default customer of an app transaction id.

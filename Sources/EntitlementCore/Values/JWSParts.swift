@@ -1,8 +1,7 @@
-/// A compact JWS (RFC 7515, section 7.1) taken apart: what is stored of it as evidence is put together from this.
+/// A compact JWS (RFC 7515, section 7.1) taken apart; the evidence that is stored of it is made from these parts.
 ///
-/// Whoever verified it hands on what was decoded on the way, so that nobody decodes it again. Unless it is `isExact`, it
-/// proves nothing by itself: whoever stores the parts instead of the received bytes first makes sure that these can be had
-/// back from them.
+/// The verifier passes on what it has decoded, so that it is decoded only once. Unless `isExact` is set, check that the
+/// received bytes can be rebuilt from the parts before you store the parts instead of the bytes.
 ///
 /// Two are equal when the received bytes are.
 package struct JWSParts: Hashable, Sendable {
@@ -40,10 +39,10 @@ package struct JWSParts: Hashable, Sendable {
     package let payload: [UInt8]
     /// The decoded signature.
     package let signature: [UInt8]
-    /// The JWS that the payload carries, in the order of their places.
+    /// Every JWS that the payload carries, in the order in which they stand in it.
     package let embedded: [Embedded]
-    /// Whether header, payload and signature were decoded strictly from these very bytes, so that encoding them again can
-    /// give nothing else, and the JWS that the payload carries were cut out of it at their ranges.
+    /// Whether header, payload and signature were decoded strictly from the received bytes, so that encoding them again
+    /// gives the same bytes, and every embedded JWS was cut out of the payload at its range.
     package let isExact: Bool
 
     package init(

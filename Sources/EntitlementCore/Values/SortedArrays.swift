@@ -1,9 +1,10 @@
 extension [Int64] {
-    /// Positions of events in ascending order, together with more of them in any order: ascending, each of them once.
+    /// Adds more positions, in any order, to an ascending list of event positions; the result is ascending and has no
+    /// position twice.
     func union(_ more: [Int64]) -> [Int64] {
         var all = self
         for position in more {
-            // What is told of later mostly has the greater position.
+            // Positions that are added later are mostly the greatest, so look at the end first.
             let index =
                 (all.last.map { $0 < position } ?? true) ? all.endIndex : all.partitioningIndex { position <= $0 }
             if index == all.endIndex || all[index] != position { all.insert(position, at: index) }
@@ -13,7 +14,7 @@ extension [Int64] {
 }
 
 extension Array {
-    /// The first index whose element satisfies the predicate, found by halves; all elements after it satisfy it too.
+    /// The first index whose element satisfies the predicate, by binary search; all later ones must satisfy it.
     func partitioningIndex(where isSecond: (Element) -> Bool) -> Int {
         var low = startIndex
         var high = endIndex
