@@ -1,36 +1,37 @@
-/// What made a customer's answer another one.
+/// What changed a customer's answer.
 package enum AnswerCause: Hashable, Sendable {
     /// The event at the position up to which the log is believed.
     case event
-    /// A catalog, which was written at that position.
+    /// A catalog that was written at that position.
     case catalog
     /// Time alone, such as the end of a period.
     case time
 }
 
-/// A change of what one customer is answered in one environment.
+/// A change of one customer's answer in one environment.
 package struct AnswerChange: Hashable, Sendable {
     package let cause: AnswerCause
-    /// Up to where the log is believed after it.
+    /// The position up to which the log was believed for the new answer.
     package let position: Int64
-    /// When the answer became another one.
+    /// When the answer changed.
     package let instant: Timestamp
-    /// As it is sent.
+    /// The answer before the change, in the bytes that are sent.
     package let before: [UInt8]
     package let after: [UInt8]
 }
 
-/// What one customer is answered by what is known at a position, as it is sent; what is sent alike is no change.
+/// One customer's answers by what is known at a position, in the bytes that are sent; equal bytes are no change.
 package protocol ShownAnswers {
     /// The answer at an instant, and until when it holds: from the instant on, before `until`.
     func shown(at instant: Timestamp) throws -> (answers: [UInt8], until: Timestamp)
 }
 
-/// Goes through what one customer is answered, from one moment to the next, and tells each change.
+/// Follows one customer's answer from moment to moment and returns each change.
 ///
-/// A moment is a position of the log and an instant: what is known, and when it is asked. The position only goes forward, and
-/// so does the instant, unless a clock was ahead; each change begins with what the one before it ended with. As the answer to a
-/// moment never changes, the same log gives the same changes to whoever goes through it by the same clock.
+/// A moment is a position of the log (what is known) and an instant (when it is asked). The position only goes forward,
+/// and so does the instant, unless a clock was ahead. Each change begins with the answer that the change before it
+/// ended with. The answer at a moment never changes, so two walks of the same log by the same clock find the same
+/// changes.
 package struct AnswerWalk: Sendable {
     package private(set) var position: Int64
     package private(set) var instant: Timestamp
@@ -42,7 +43,7 @@ package struct AnswerWalk: Sendable {
     ///
     /// - Parameters:
     ///   - known: what is known at the position.
-    ///   - told: what was told before; `nil`: what is known.
+    ///   - told: the answer that was told before; `nil`: the one at this moment.
     package init(
         _ known: some ShownAnswers, knownAt position: Int64, at instant: Timestamp, told: [UInt8]? = nil
     ) throws {
@@ -51,11 +52,11 @@ package struct AnswerWalk: Sendable {
         shown = told ?? answers
     }
 
-    /// Lets time pass, up to and with an instant, while nothing is learned that bears on the customer.
+    /// Lets time pass up to and including an instant, while no event about the customer comes.
     ///
     /// - Parameters:
     ///   - known: what is known at the position.
-    ///   - position: this one, or a later one up to which nothing bears on the customer.
+    ///   - position: the walk's own, or a later one with no event about the customer in between.
     package mutating func pass(
         until end: Timestamp, _ known: some ShownAnswers, knownAt position: Int64
     ) throws -> [AnswerChange] {
@@ -68,8 +69,8 @@ package struct AnswerWalk: Sendable {
         return changes
     }
 
-    /// Goes back to an earlier instant, where a clock that was ahead has brought the walk too far, and tells what is answered then
-    /// if something else was told.
+    /// Goes back to an earlier instant, where a clock that was ahead had brought the walk too far; returns the change
+    /// if the answer there is another one than was told last.
     ///
     /// - Parameter known: what is known at the position.
     package mutating func goBack(
@@ -79,7 +80,7 @@ package struct AnswerWalk: Sendable {
         return try look(known, position, at: earlier, .time)
     }
 
-    /// Learns what is known at a later position, at this instant.
+    /// Goes on to a later position at the same instant.
     package mutating func learn(
         _ known: some ShownAnswers, knownAt position: Int64, _ cause: AnswerCause
     ) throws -> AnswerChange? {

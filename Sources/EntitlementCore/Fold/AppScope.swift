@@ -1,17 +1,17 @@
-/// What of the log is about one app: all that whoever is bound to it may hear of.
+/// The part of the log that a key or token of one app may see.
 ///
-/// Facts are left out before they are folded, so every answer is that of a ledger to which nothing of other apps was ever
-/// told. Four things hold in every app: the catalog, grants, what was bought on the web, and links, of which only those are
-/// kept that lead from what names somebody here to whose it is.
+/// Facts about other apps are left out before the fold, so every answer is that of a ledger that never heard of other
+/// apps. Four things hold in every app: the catalog, grants, web purchases, and links; of links only those are kept
+/// that lead from an identity named in this app to its customer.
 ///
-/// A web checkout sells a product of the catalog, not of an app's store, and names no app: whoever bought it holds what it
-/// gives in each of them, as with a grant. Else the app in which they sign in would not know that they have paid.
+/// A web checkout sells a product of the catalog, not of an app's store, and names no app. So it counts in each app, as
+/// a grant does: otherwise the app in which its buyer signs in would not know that they have paid.
 package struct AppScope: Hashable, Sendable {
     package let bundleID: String
 
     package init(_ bundleID: String) { self.bundleID = bundleID }
 
-    /// Whether a fact is about the app, by the apps that it names itself; `nil` where it names none.
+    /// Whether a fact names the app; `nil` where it names no app at all.
     package func names(_ fact: LedgerFact) -> Bool? {
         let apps = fact.bundleIDs
         return apps.isEmpty ? nil : apps.contains { $0.utf8.elementsEqual(bundleID.utf8) }
@@ -24,19 +24,20 @@ package struct AppScope: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - events: of one environment, in the order of their positions.
-    ///   - customer: whom they were looked up for.
+    ///   - customer: the customer for whom they were looked up.
     func part(of events: [HistoryEvent], about customer: IdentityRef?) -> [HistoryEvent] {
         let part = Part(of: events, scope: self)
         return part.events(linkedBy: part.linked(with: customer))
     }
 
-    /// What of some events is about the app, or holds in every app, whomever they were looked up for; but for the links.
+    /// The events about the app and those that hold in every app, whoever the customer is; which links belong to it
+    /// depends on the customer, and is decided last.
     struct Part: Sendable {
         private let scope: AppScope
         private let events: [HistoryEvent]
         /// The positions of what is about the app's original transactions.
         private let kept: Set<Int64>
-        /// Whom that names, and whoever was granted something.
+        /// Everybody whom these name, and everybody who has a grant.
         private let named: Set<IdentityRef>
 
         /// - Parameter events: of one environment, in the order of their positions.
@@ -54,12 +55,12 @@ package struct AppScope: Hashable, Sendable {
             kept = Set(purchases.map(\.position))
         }
 
-        /// Whose links are kept for a customer.
+        /// The identities whose links are kept when a customer is asked about.
         func linked(with customer: IdentityRef?) -> Set<IdentityRef> {
             named.isEmpty ? [] : AppScope.closure(of: named.union([customer].compactMap(\.self)), events)
         }
 
-        /// The events, with the links that lead from these.
+        /// The events of the part, and of the links those that lead from these identities.
         func events(linkedBy known: Set<IdentityRef>) -> [HistoryEvent] {
             events.filter { event in
                 switch event.fact {
@@ -75,8 +76,9 @@ package struct AppScope: Hashable, Sendable {
         }
     }
 
-    /// Some identities, and everybody to whom links, ever made, lead from them: with all links of each of these the map is
-    /// for them what it is with all there are.
+    /// The identities, and every identity that any link, in force or not, leads to from them.
+    ///
+    /// A map that is built from the links of these alone gives them the same owners as the map of all links.
     private static func closure(of identities: Set<IdentityRef>, _ events: [HistoryEvent]) -> Set<IdentityRef> {
         var targets: [IdentityRef: [IdentityRef]] = [:]
         for event in events {
@@ -90,9 +92,11 @@ package struct AppScope: Hashable, Sendable {
         return found
     }
 
-    /// Goes through one original transaction's facts, in the order of their positions, and tells which are about the app.
+    /// Tells which facts of one original transaction are about the app, one after the other in the order of their
+    /// positions.
     ///
-    /// What names no app, such as a claim, is about the one that was named first; what was bought on the web is about each.
+    /// A fact that names no app, such as a claim, is about the app that was named first; a web purchase is about every
+    /// app.
     package struct Life: Sendable {
         private let scope: AppScope
         private var isOfApp: Bool?

@@ -1,8 +1,9 @@
 extension CustomerFacts {
-    /// The same facts with identities numbered from 1 on, in the order that they have in the ledger, and what each became.
+    /// The same facts with identities numbered 1, 2, 3… in the order of the ledger's numbers, and the new number of
+    /// each.
     ///
-    /// The ledger's own numbers tell whether, and how early, it knew somebody, whoever told it. These tell no more than the
-    /// facts do: which of those that they name are the same.
+    /// The ledger's own numbers would show a device whether, and how early, the ledger knew somebody. The new ones only
+    /// show which identities in these facts are the same.
     package func withLocalNumbers() -> (facts: CustomerFacts, numbers: [IdentityRef: IdentityRef]) {
         var named: Set<IdentityRef> = []
         _ = replacingIdentities { identity in

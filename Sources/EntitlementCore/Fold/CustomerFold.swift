@@ -4,7 +4,7 @@
 package struct CustomerFacts: Sendable {
     /// The customer, every link followed.
     package var customer: IdentityRef
-    /// Every original transaction that might be this customer's; the fold leaves out what is not.
+    /// Every original transaction that might be this customer's; the fold leaves out those that are not.
     package var originals: [String: OriginalState]
     package var grants: [GrantState]
     package var ownership: OwnershipMap
@@ -39,7 +39,8 @@ package struct CustomerFacts: Sendable {
         return facts
     }
 
-    /// What gives, or gave, this customer something, each by itself: in the order in which equals are shown.
+    /// Everything that gives, or gave, this customer an entitlement, one by one; of readings that are alike the first
+    /// is shown.
     func sources() -> [SourceTimeline] {
         var sources: [SourceTimeline] = []
         for (originalID, state) in originals.sorted(by: { $0.key < $1.key }) {
@@ -121,10 +122,11 @@ package struct CustomerFacts: Sendable {
         return pieces
     }
 
-    /// Whose a period is from when on, the first span being before any transfer.
+    /// The successive owners of a period, each with the instant from which it is theirs; the first span is before any
+    /// transfer.
     ///
-    /// Of links those are cited that lead to this customer: where others' lead is not known everywhere, and whatever is
-    /// not this customer's reads the same.
+    /// Only links that lead to this customer are cited: the links of others are not known to everybody who folds these
+    /// facts, and a period that is not this customer's reads the same with or without them.
     private func owners(of originalID: String, stating statedOwner: IdentityRef?) -> [OwnerSpan] {
         func links(of identity: IdentityRef) -> [Int64] {
             ownership.customer(of: identity) == customer ? ownership.linkPositions(of: identity) : []
@@ -147,8 +149,8 @@ package struct CustomerFacts: Sendable {
         return owners
     }
 
-    /// The periods of a chain that became this customer's only after the next one had begun, since a transfer moves an
-    /// original transaction as a whole; in order.
+    /// The periods of a chain that became this customer's only after the next one had begun, in order; a transfer moves
+    /// an original transaction as a whole, its past periods included.
     private func periodsHandedOn(of chain: PeriodChain, originalID: String) -> [HandedOnPeriod] {
         guard !ownership.transfers(of: originalID).isEmpty else { return [] }
         return zip(chain.periods, chain.periods.dropFirst()).enumerated().compactMap { index, pair in
@@ -239,7 +241,7 @@ struct SourceTimeline {
 }
 
 extension Reading {
-    /// How what is over reads while the chain has gone on to a segment.
+    /// How a past period reads while the chain is already in a later segment.
     fileprivate init(_ past: HandedOnPeriod, during item: OwnedSegment) {
         var segment = item.segment
         segment.state = .expired

@@ -50,13 +50,13 @@ package struct CustomerHistory: Sendable {
     package let position: Int64
     /// In the order of their positions.
     package let events: [HistoryEvent]
-    /// Everybody whom links, ever made, connect with the customer: what the fold may need.
+    /// Everybody whom any link, in force or not, connects with the customer; the fold may need their events.
     ///
-    /// Who is not among ``person`` is somebody else now.
+    /// Those who are not among ``person`` are other customers now.
     package let identities: Set<IdentityRef>
-    /// What was recorded in the environment, whomever it bears on.
+    /// All events of the environment, whomever they are about.
     private let recorded: [HistoryEvent]
-    /// The part of it that is about the app that was asked for, or holds in every app.
+    /// Those of them that are about the app that was asked for, or hold in every app.
     private let known: [HistoryEvent]
 
     /// Keeps what bears on the customer in the environment at or before `position`; `events` may hold more than that.
@@ -69,12 +69,12 @@ package struct CustomerHistory: Sendable {
         let recorded = Self.recorded(events, in: environment, upTo: position)
         self.init(
             of: customer, environment: environment, position: position, recorded: recorded,
-            // Also where the links themselves are left out: they say of nobody whose anything is here.
+            // Of all links, also of those that the app's part leaves out: these give nothing in this app to anybody.
             identities: Self.identities(linkedTo: customer, by: recorded),
             known: app?.part(of: recorded, about: customer) ?? recorded)
     }
 
-    /// What was recorded of an environment by a position, in its order.
+    /// The events of an environment up to a position, in their order.
     static func recorded(
         _ events: [HistoryEvent], in environment: StoreEnvironment, upTo position: Int64
     ) -> [HistoryEvent] {
@@ -84,9 +84,9 @@ package struct CustomerHistory: Sendable {
     }
 
     /// - Parameters:
-    ///   - recorded: in the environment by the position, in its order.
-    ///   - identities: everybody whom links in it connect with the customer.
-    ///   - known: the part of it that is believed.
+    ///   - recorded: the events of the environment up to the position, in their order.
+    ///   - identities: everybody whom links in them connect with the customer.
+    ///   - known: those of them that are believed.
     init(
         of customer: IdentityRef?, environment: StoreEnvironment, position: Int64, recorded: [HistoryEvent],
         identities: Set<IdentityRef>, known: [HistoryEvent]
@@ -134,19 +134,19 @@ package struct CustomerHistory: Sendable {
         return identities.filter { links.customer(of: $0) == whose }
     }
 
-    /// Purchases on the web that name the customer beside their owner, or somebody beside the customer; by links and
-    /// transfers it may be settled by now.
+    /// Web purchases that name the customer beside their owner, or name somebody else beside the customer as their
+    /// owner; links and transfers may have settled it since.
     var rivalries: [WebRivalry] { Self.rivalries(in: Self.groups(of: known), over: identities) }
 
     private static func groups(of events: [HistoryEvent]) -> [String?: [HistoryEvent]] {
         Dictionary(grouping: events) { $0.fact.originalTransactionID }
     }
 
-    /// What of the events may be handed out: all but those that are of somebody who was linked with the customer once, and
-    /// is somebody else now.
+    /// The events that may be handed out: those of people who were linked with the customer once, and are other
+    /// customers now, are left out.
     ///
-    /// Of these only the links themselves are left, which name numbers: without those that were undone since, what is folded
-    /// from the others would be another answer.
+    /// Links are always kept, because they name nobody but by numbers, and without the undone ones the others would
+    /// fold to another answer.
     package var handedOut: [HistoryEvent] {
         let person = person
         guard person != identities else { return events }
@@ -160,7 +160,8 @@ package struct CustomerHistory: Sendable {
 
     /// Whether the customer has, or had, a part in the original transaction whose events these are.
     ///
-    /// A claim of what bears somebody else's identity, or was claimed before, gives none; so it shows nothing of it.
+    /// A claim gives no part in a purchase that bears somebody else's identity or that another claimed first, so the
+    /// claimant is shown nothing of it.
     private static func isShared(_ events: [HistoryEvent], by identities: Set<IdentityRef>) -> Bool {
         var firstClaim: IdentityRef?
         var bearsNoIdentity = false
@@ -185,7 +186,7 @@ package struct CustomerHistory: Sendable {
         return bearsNoIdentity && (firstClaim.map { identities.contains($0) } ?? false)
     }
 
-    /// Whether anything at all is known of the customer here, be it that a purchase names them which is another's.
+    /// Whether anything at all is known of the customer here, if only that a web purchase of another's names them.
     package var knowsCustomer: Bool {
         if events.contains(where: { $0.catalog == nil }) { return true }
         let person = person
@@ -234,7 +235,7 @@ extension CustomerFacts {
 }
 
 extension LedgerFact {
-    /// Whom it says by itself that it is about: an account token before an app transaction id.
+    /// The identities that the fact itself is about; of a transaction the account token, else the app transaction id.
     package var subjects: [IdentityRef] {
         switch self {
         case .notification, .statements:
@@ -246,7 +247,7 @@ extension LedgerFact {
         case .grant(let fact): [fact.customer]
         case .grantRevocation(let fact): [fact.customer]
         case .drift(let fact): [fact.customer]
-        // Whom it names may not be whose it is; that is told from all that is known of the original.
+        // It may name somebody who is not the owner; only everything that is known of the original tells.
         case .web: []
         case .catalog, .transferUndo, .forgetting, .access, .storeRequest: []
         }

@@ -13,7 +13,7 @@ package struct EntitlementAnswer: Hashable, Sendable {
     package let reading: Reading
 }
 
-/// What is known of a customer beside the timelines that follow from it, from which any instant is answered.
+/// A customer's facts together with the timelines folded from them, from which any instant is answered.
 package struct FoldedCustomer: Sendable {
     package let facts: CustomerFacts
     package let timelines: [EntitlementTimeline]
@@ -32,8 +32,8 @@ extension CustomerFacts {
         timelines().compactMap { answer(from: $0, at: instant) }
     }
 
-    /// The first instant after `instant` at which `answers(at:)` may be others; `endless` when they stay as they are for
-    /// as long as nothing new is known.
+    /// The first instant after `instant` at which `answers(at:)` may change; `endless` when only new facts can change
+    /// them.
     package func nextChange(after instant: Timestamp) -> Timestamp {
         nextChange(of: timelines(), after: instant)
     }
@@ -49,8 +49,8 @@ extension CustomerFacts {
         (timelines.compactMap { answer(from: $0, at: instant) }, nextChange(of: timelines, after: instant))
     }
 
-    /// A timeline reads on until its next reading begins, whose bounds `since` and `until` follow from; and of what
-    /// renews, a statement speaks from its signed date on.
+    /// The next start of a reading, on which state, `since` and `until` depend, or the next date of a statement about a
+    /// renewal, from which on that statement decides `willRenew`.
     private func nextChange(of timelines: [EntitlementTimeline], after instant: Timestamp) -> Timestamp {
         var next = Timestamp.endless
         for timeline in timelines {

@@ -1,13 +1,14 @@
-/// What was known at a position of some people whom links, ever made, connect with one another: folded once for all of them.
+/// What was known, at a position, of people whom links connect, in force or not; it is folded once for all of them.
 ///
-/// What bears on one of them bears on the others, since links lead in both directions. So the facts of each are the others', read
-/// for another; only where an app's part alone is believed, the links that are left in it may differ.
+/// A fact about one of them is a fact about each of them, so they share one fold, which is read for each customer.
+/// Where only one app's part of the log is believed, the links that are left in it may differ, and each set of links
+/// has a fold of its own.
 package struct LinkedFacts: Sendable {
-    /// What names have in common whose facts are one fold.
+    /// Identities with an equal group share one fold.
     private struct Group: Hashable, Sendable {
-        /// Everybody whom links that were made by then connect with them.
+        /// Everybody whom links up to the position connect with them.
         let identities: Set<IdentityRef>
-        /// Whose links are believed; `nil`: everybody's.
+        /// The identities whose links are believed; `nil`: all.
         let linked: Set<IdentityRef>?
     }
 
@@ -15,7 +16,7 @@ package struct LinkedFacts: Sendable {
     private let position: Int64
     private let recorded: [HistoryEvent]
     private let part: AppScope.Part?
-    /// Everybody whom links connect, by each of their names.
+    /// Everybody whom links connect, under each of their identities.
     private var identities: [IdentityRef: Set<IdentityRef>] = [:]
     private var numbers: [Group: Int] = [:]
     private var folded: [CustomerFacts] = []
@@ -31,9 +32,9 @@ package struct LinkedFacts: Sendable {
         part = app.map { [recorded] in AppScope.Part(of: recorded, scope: $0) }
     }
 
-    /// What was known of one of them: what ``CustomerHistory`` says of them alone.
+    /// The facts about one of them, as ``CustomerHistory`` gives them for that customer alone.
     ///
-    /// - Returns: the facts, and a number that those have in common whose facts are alike but for the customer.
+    /// - Returns: the facts, and the number of their fold: where it is the same, the facts differ only in the customer.
     package mutating func facts(of identity: IdentityRef) -> (facts: CustomerFacts, group: Int) {
         let group = Group(identities: people(around: identity), linked: part?.linked(with: identity))
         let number: Int

@@ -42,7 +42,7 @@ package struct StatedRenewal: Hashable, Sendable {
     package fileprivate(set) var sources: StatementSources
     package let position: Int64
 
-    /// Takes another delivery of the same statement; returns whether that says more.
+    /// Adds another delivery of the same statement; returns whether anything changed.
     fileprivate mutating func add(_ fact: RenewalFact, from source: StatementSource) -> Bool {
         let before = self
         sources.add(source)
@@ -72,11 +72,12 @@ package struct OriginalState: Hashable, Sendable {
     package private(set) var transactions: [StatedTransaction] = []
     /// The distinct renewal statements, oldest first: all of them, unless `isThinned`.
     package private(set) var renewals: [StatedRenewal] = []
-    /// More than `exactRenewals` distinct renewal statements came, so repetitions by devices are dropped (`thinned`).
+    /// Whether more than `exactRenewals` distinct renewal statements came, so that devices' repetitions are dropped
+    /// (`thinned`).
     package private(set) var isThinned = false
     /// The last event that stated something about this original transaction.
     package private(set) var lastPosition: Int64 = 0
-    /// Whether it was ever claimed or transferred, so that whoever reads it knows to look for who owns it.
+    /// Whether it was ever claimed or transferred; only then readers look up its claims and transfers.
     package private(set) var hasOwnershipEvents = false
     /// What is known of it where it was bought on the web; `nil` of what the App Store sold.
     package private(set) var web: WebOriginal?
@@ -126,8 +127,8 @@ package struct OriginalState: Hashable, Sendable {
         return isChanged
     }
 
-    /// Whether joining a fact would change what is kept, positions aside; of what was bought on the web, whether it says more
-    /// than what is known, whenever it was said.
+    /// Whether joining a fact would change what is kept, positions aside; for a web purchase, whether the fact says
+    /// anything new, whatever its date.
     package func learns(from fact: LedgerFact, originalTransactionID: String, source: StatementSource) -> Bool {
         if case .web(let fact) = fact, let web { return web.learns(from: fact) }
         var joined = self
@@ -161,7 +162,7 @@ package struct OriginalState: Hashable, Sendable {
         if let index = rivals.firstIndex(where: { $0.fact == fact }) {
             rivals[index].sources.add(source)
         } else if let index = rivals.firstIndex(where: { $0.fact.isSameStatement(as: fact) }) {
-            // Whoever it named was forgotten since, and came back under new numbers. Those are whose it is from now on.
+            // The people it names were forgotten and came back under new numbers, which own it from now on.
             guard rivals[index].position <= position else { return false }
             rivals[index] = StatedTransaction(fact: fact, sources: rivals[index].sources, position: position)
             rivals[index].sources.add(source)

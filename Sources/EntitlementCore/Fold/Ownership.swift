@@ -1,6 +1,6 @@
-/// Whose things are: links, claims and transfers of one environment, applied in the order of their positions.
+/// Who owns what: the links, claims and transfers of one environment, applied in the order of their positions.
 package struct OwnershipMap: Hashable, Sendable {
-    /// Whose an original transaction as a whole is from an instant on.
+    /// The owner of an original transaction as a whole from an instant on.
     package struct Transfer: Hashable, Sendable {
         package let at: Timestamp
         /// `nil`: the periods' own owners, since every transfer was taken back.
@@ -24,7 +24,7 @@ package struct OwnershipMap: Hashable, Sendable {
     fileprivate struct Custody: Hashable, Sendable {
         /// Those that were not taken back, the one in force last.
         var standing: [Alias] = []
-        /// Who held it since when.
+        /// Its successive owners.
         var spans: [Transfer] = []
     }
 
@@ -114,14 +114,13 @@ package struct OwnershipMap: Hashable, Sendable {
         transferInForce(of: fact.originalTransactionID).map { customer(of: $0.customer) } ?? owner(of: fact)
     }
 
-    /// Whose it is now that was bought on the web, be it paid or not; `nil` while nobody has claimed it.
+    /// The present owner of a web purchase, paid or not; `nil` while it has none.
     package func currentOwner(of web: WebOriginal) -> IdentityRef? {
         if let transfer = transferInForce(of: web.originalTransactionID) { return customer(of: transfer.customer) }
         return statedOwner(of: web)
     }
 
-    /// Whose it is at an instant that was bought on the web, be it paid or not, the transfers until then included; `nil` while
-    /// nobody has claimed it.
+    /// The owner of a web purchase at an instant, paid or not, transfers until then included; `nil` while it has none.
     package func owner(of web: WebOriginal, at instant: Timestamp) -> IdentityRef? {
         let transfer = transfers(of: web.originalTransactionID).last { $0.at <= instant }
         return transfer?.customer.map(customer(of:)) ?? statedOwner(of: web)
@@ -131,13 +130,13 @@ package struct OwnershipMap: Hashable, Sendable {
         (web.statedOwner ?? claims[web.originalTransactionID]?.customer).map(customer(of:))
     }
 
-    /// Who held an original transaction as a whole, since when; empty before the first transfer.
+    /// The successive owners of an original transaction as a whole; empty before the first transfer.
     package func transfers(of originalTransactionID: String) -> [Transfer] {
         custody[originalTransactionID]?.spans ?? []
     }
 
-    /// Everybody by whom an original transaction is somebody's: who claimed it, to whom it was transferred where that was
-    /// not taken back, and whoever these are linked to.
+    /// Everybody who owns an original transaction by a claim or by a transfer that was not taken back, and everybody
+    /// whom these are linked to.
     package func holders(of originalTransactionID: String) -> Set<IdentityRef> {
         let named =
             [claims[originalTransactionID]?.customer].compactMap(\.self)

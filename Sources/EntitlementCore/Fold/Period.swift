@@ -35,7 +35,7 @@ package struct Period: Hashable, Sendable {
     /// The winning statement; of what was bought on the web, what was paid, in the terms of a transaction.
     package var fact: TransactionFact { statement.value }
 
-    /// What is so only of what was bought on the web; `nil` of what the App Store sold.
+    /// What only a web purchase has; `nil` for what the App Store sold.
     package var web: WebPeriod? { sold?.value }
 
     /// Nothing is left of it: it was superseded before it began, or its neighbour covers all of it.
@@ -56,7 +56,7 @@ extension Period {
     /// Where it was bought.
     package var origin: EntitlementOrigin { sold == nil ? .appStore : .webCheckout }
 
-    /// From when on it is this period that is read.
+    /// The instant from which the timeline shows this period; see ``WebPeriod/opening``.
     package var opening: Timestamp { sold?.value.opening ?? start }
 
     init(
@@ -115,7 +115,7 @@ extension OriginalState {
         return periodGroups().compactMap { Period.winner(of: $0)?.winner.fact }
     }
 
-    /// Products that run by the catalog's duration, and which the catalog gives none.
+    /// The products whose time would have to come from the catalog, and for which the catalog has no duration.
     package func productsWithoutDuration(_ catalog: Catalog) -> Set<String> {
         var products = Set((web?.soldOnce(catalog) ?? []).filter { catalog.isEndlessByMistake($0) })
         for stated in transactions where stated.fact.kind == .known(.nonRenewing) {

@@ -1,6 +1,6 @@
-/// What a renewal statement says, whenever it was signed.
+/// The content of a renewal statement without its signed date.
 ///
-/// The label of a grace period that was not dated is left out: it comes with a delivery, not with the statement.
+/// `isGraceWithoutEnd` is left out: it comes from the notification, not from the signed statement.
 struct RenewalContent: Hashable {
     let autoRenewProductID: String?
     let autoRenews: Bool?
@@ -17,7 +17,7 @@ struct RenewalContent: Hashable {
     }
 }
 
-/// The statements of one day that say the same.
+/// A day and a content: what repetitions of a statement on one day have in common.
 private struct DayContent: Hashable {
     let day: Int64
     let content: RenewalContent
@@ -61,7 +61,7 @@ extension ArraySlice<StatedRenewal> {
 }
 
 extension RenewalFact {
-    /// Days since 1970 in UTC; statements without a date sort lowest, and are of one day.
+    /// Days since 1970 in UTC; statements without a date count as the earliest day.
     fileprivate var day: Int64 {
         let milliseconds = (signedDate ?? .earliest).milliseconds
         let day = Timestamp.millisecondsPerDay

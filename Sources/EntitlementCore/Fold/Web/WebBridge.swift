@@ -5,7 +5,7 @@
 private enum BridgeWord {
     /// It goes on, and the next payment is under way; until then the item's own period runs.
     case goesOn(until: Timestamp)
-    /// It goes on by a statement that knows of no later period yet.
+    /// It goes on, by a statement that knows no later period yet.
     case goesOnWithoutPeriod
     case pastDue
     case unpaid
@@ -13,11 +13,11 @@ private enum BridgeWord {
 }
 
 extension WebOriginal {
-    /// How long a renewal may be under way.
+    /// How long a renewal may be under way, in milliseconds.
     static let pendingLimit: Int64 = 72 * 3_600_000
-    /// How long one is taken to be under way of which nothing has been heard.
+    /// How long a renewal is taken to be under way while nothing is heard of it, in milliseconds.
     static let unheardLimit: Int64 = 3_600_000
-    /// How long after the paid end something may still be collected.
+    /// How long after the paid end Stripe may still collect, in milliseconds.
     static let collectionLimit: Int64 = 60 * Timestamp.millisecondsPerDay
 
     /// Reads a chain of paid periods together with what was said of the subscription: what holds, and why, from the first
@@ -51,7 +51,7 @@ extension WebOriginal {
         return segments
     }
 
-    /// Until a later withdrawal, which outranks it.
+    /// Appends what holds after a period, until a later refund or dispute, which outranks it.
     private func append(
         _ state: EntitlementState, _ reason: ReasonCode, after period: Period, positions: [Int64]? = nil,
         to builder: inout SegmentBuilder
@@ -148,7 +148,7 @@ extension WebOriginal {
         case .active, .trialing, .paused, .canceled, .incomplete, .incompleteExpired:
             let periodEnd = fact.periodEnd(of: item, heirs) ?? .earliest
             if periodEnd > paidEnd { return .goesOn(until: periodEnd) }
-            // It knows of no later period, and may be to have none.
+            // It knows no later period, and perhaps there is to be none.
             return fact.isToBeCharged(for: period.web) ? .goesOnWithoutPeriod : .over(.expired)
         }
     }
@@ -199,7 +199,7 @@ extension WebSubscription {
 }
 
 extension SegmentBuilder {
-    /// Why what was appended last comes to its end without anything else.
+    /// The reason to give after the segment that was appended last, where nothing else was said.
     fileprivate var reasonOfEnd: ReasonCode {
         guard let last = segments.last else { return .expired }
         return switch last.state {

@@ -29,10 +29,10 @@ struct WebDraft {
     }
 }
 
-/// What runs, of all that was paid for, where lines begin.
+/// The paid time that runs at the instant at which new lines begin.
 private struct WebGround {
     private let instant: Timestamp
-    /// When what runs there opened, or is to open where it was paid late; `nil` where nothing runs, as while a charge fails.
+    /// The earliest opening of what runs there; `nil` where nothing runs, as while a charge fails.
     private let opening: Timestamp?
     private let isFirst: Bool
 
@@ -42,8 +42,8 @@ private struct WebGround {
         opening = running.map(\.opening).min()
     }
 
-    /// When a line opens that takes the place of what runs: where it begins; but not before that was paid or this was, because
-    /// what nobody had paid for gave no access.
+    /// The opening of a line that replaces what runs: its start, but not before one of the two was paid, because what
+    /// nobody had paid for gave no access.
     func opening(paidAt: Timestamp) -> Timestamp {
         isFirst ? instant : min(paidAt, max(instant, opening ?? .endless))
     }
@@ -52,7 +52,7 @@ private struct WebGround {
 extension WebOriginal {
     /// The paid lines of one item, in order: each delays or ends its neighbours.
     ///
-    /// - Parameter predecessors: what was paid for of the items whose place this one took.
+    /// - Parameter predecessors: the paid lines of the items that this one replaced.
     func drafts(of lines: [WebStated<WebPaidLine>], predecessors: [WebDraft] = []) -> [WebDraft] {
         var chain: [WebDraft] = []
         let turns = Dictionary(grouping: lines.filter { !$0.value.line.isEmpty }, by: \.value.line.start)
@@ -73,7 +73,8 @@ extension WebOriginal {
                 for credit in turn.credits { end(by: credit, among: lines, in: &chain) }
             }
         }
-        // What is paid later than what comes after it opens nothing before that: it was over, or the later one held already.
+        // A period that was paid later than its successor is never shown: it was over, or the successor was in force
+        // already. So it gets the successor's opening.
         let endedAt = ending?.value.endedAt ?? .endless
         var earliest = Timestamp.endless
         for index in chain.indices.reversed() where chain[index].start < endedAt {
@@ -87,7 +88,7 @@ extension WebOriginal {
         _ stated: WebStated<WebPaidLine>, replaces: Bool, on ground: WebGround, to chain: inout [WebDraft]
     ) {
         var draft = WebDraft(stated)
-        // What is paid late leaves the time before as it was.
+        // A late payment does not change how the time before it reads.
         let paidAt = max(draft.start, stated.value.paidAt ?? draft.start)
         if replaces {
             draft.opening = ground.opening(paidAt: paidAt)
@@ -124,9 +125,9 @@ extension WebOriginal {
         for index in chain.indices {
             let draft = chain[index]
             guard line.start < draft.end else { continue }
-            // One that names no item may be of another.
+            // A credit that names no item may be another item's, so the product must be the same.
             guard line.item != nil || draft.stated.value.line.product == line.product else { continue }
-            // What was to follow what ran is credited with it.
+            // A later period that lies within the credit is credited as a whole.
             guard draft.start < line.start else {
                 if draft.end <= line.end { chain[index].end = draft.start }
                 continue
@@ -136,8 +137,8 @@ extension WebOriginal {
         chain.removeAll { $0.end <= $0.start }
     }
 
-    /// Whether a line takes the place of what ran before: a proration, or what is sold on an invoice that credits the rest of
-    /// that; of something that cost nothing the credit is nothing, too.
+    /// Whether a line replaces what ran before: it is a proration, or its invoice credits the rest of what ran; the
+    /// credit of something free is 0.
     private func replaces(_ paid: WebPaidLine, among lines: [WebStated<WebPaidLine>]) -> Bool {
         paid.line.isProration
             || lines.contains { other in
@@ -154,22 +155,22 @@ extension WebLine {
 
     fileprivate var isCredit: Bool { isProration && amount < 0 }
 
-    /// A proration that costs nothing: a credit, or what is sold instead.
+    /// A proration of 0: the credit of something free, or something free that is sold.
     fileprivate var isFreeProration: Bool { isProration && amount == 0 }
 
     /// Whether it is a stretch of time that may have been paid for.
     var isTime: Bool { !isEmpty && amount >= 0 }
 }
 
-/// What the lines of one item that begin at one instant make of it.
+/// The outcome of all lines of one item that begin at the same instant.
 ///
-/// Several changes may have been made in one second, or for one `proration_date`: then what was sold and credited again in
-/// the same instant held for no time, whatever the lines' ids are.
+/// Several changes may have been made in one second, or for one `proration_date`. What was sold and credited again at
+/// that instant held for no time, whatever the ids of the lines are.
 private struct WebTurn {
-    /// What is sold from there on, in the order in which one takes the other's place.
+    /// The lines that stay sold, in the order in which each replaces the one before it.
     let sold: [WebStated<WebPaidLine>]
     let credits: [WebStated<WebPaidLine>]
-    /// Nothing goes on there of what was credited.
+    /// Whether nothing follows what was credited.
     let ends: Bool
 
     /// - Parameters:
@@ -177,7 +178,7 @@ private struct WebTurn {
     ///   - running: what ran until then, and would go on.
     ///   - isFirst: whether nothing of the item was paid for before.
     init(_ lines: [WebStated<WebPaidLine>], running: Set<WebProduct>, isFirst: Bool) {
-        /// How often each product is sold there, or credited.
+        /// How often each product is sold there, less how often it is credited; free prorations are not counted.
         var balance: [WebProduct: Int] = [:]
         var free: [WebProduct: Int] = [:]
         /// What is charged for each product there, less what is credited.
@@ -187,7 +188,7 @@ private struct WebTurn {
             if line.isCredit { balance[line.product, default: 0] -= 1 }
             if line.isTime, !line.isFreeProration { balance[line.product, default: 0] += 1 }
         }
-        /// What is sold cannot be told from what is credited; of lines that say the same the last stands for the sale.
+        /// The last free proration of each product, which stands for its sale: a sale of 0 looks like a credit of 0.
         var lastFree: [WebProduct: WebStated<WebPaidLine>] = [:]
         for stated in lines {
             let line = stated.value.line
@@ -195,10 +196,11 @@ private struct WebTurn {
             free[line.product, default: 0] += 1
             if lastFree[line.product]?.isTurn(before: stated) ?? true { lastFree[line.product] = stated }
         }
-        // Of something that costs nothing the credit is nothing, too: of what ran before, the first is one.
+        // Of a free product that ran before, the first line is the credit; an even number means that it was sold again.
         let isBack = free.contains { running.contains($0.key) && $0.value.isMultiple(of: 2) }
-        // What was sold instead of what ran, or for later, and is credited as often, is not sold any more. What ran without being
-        // paid for is what is credited more often than it is sold; where there is none, the seats of the same were changed.
+        // Whether what ran before is credited here. Then another product that is sold as often as it is credited was
+        // only passed through, and is not sold any more. Where nothing paid runs, what ran unpaid is a product that is
+        // credited more often than it is sold; where there is none, only the number of seats changed.
         let isMoved =
             running.isEmpty
             ? balance.values.contains { $0 < 0 }
@@ -206,8 +208,8 @@ private struct WebTurn {
         let sellers = Set(lines.filter(\.value.line.isTime).map(\.value.invoiceID))
         let takenBack = Set(
             lines.filter { $0.value.line.isCredit && !sellers.contains($0.value.invoiceID) }.map(\.value.line.product))
-        // What costs nothing is sold where what ran is credited beside it, or it itself; alone it is the credit of what was not
-        // paid for.
+        // A free proration is a sale where its invoice also credits what ran, or the product itself; alone it is the
+        // credit of something that was not paid for.
         let creditors = Set(
             lines.filter { stated in
                 let line = stated.value.line
@@ -220,7 +222,7 @@ private struct WebTurn {
             if line.isFreeProration {
                 guard let count = free[line.product] else { return false }
                 if running.contains(line.product) {
-                    // Credited and sold again it goes on, in a period of its own.
+                    // Credited and sold again, it goes on in a new period.
                     return count.isMultiple(of: 2) && line.lineID == lastFree[line.product]?.value.line.lineID
                 }
                 let isChanged = lines.contains { other in
@@ -244,7 +246,7 @@ private struct WebTurn {
         sold = lines.filter { holds($0.value) }.sorted { left, right in
             let (leftStays, rightStays) = (stays(left.value.line), stays(right.value.line))
             if leftStays != rightStays { return rightStays }
-            // Beside what costs something, what costs nothing is its credit.
+            // A free line comes first: beside a paid one it is that one's credit.
             let (leftIsFree, rightIsFree) = (left.value.line.isFreeProration, right.value.line.isFreeProration)
             return leftIsFree != rightIsFree ? leftIsFree : left.isTurn(before: right)
         }

@@ -1,5 +1,5 @@
-// Whether Stripe charges for a subscription again. `will_renew` is another question: it is no wherever an end or a pause is set,
-// though Stripe may charge many times before that end, and tries a card again whatever is set.
+// Whether Stripe charges for a subscription again. That is not `will_renew`, which is `false` wherever an end or a
+// pause is set: Stripe may charge many times before that end, and tries a failed charge again whatever is set.
 
 /// What Stripe charges for a subscription by itself, as far as one statement says.
 package struct WebCharging: Hashable, Sendable {
@@ -66,7 +66,7 @@ extension WebSubscription {
         if cancelsAtPeriodEnd { return true }
         guard let cancelAt else { return false }
         let meant = items.filter(isMeant)
-        // Of one that a list which was cut leaves out the others tell.
+        // An item may be missing because the list was cut; then the other items decide.
         guard let next = (meant.isEmpty ? items : meant).compactMap(\.periodEnd).min() else { return true }
         // Stripe's instants are whole seconds.
         return cancelAt <= next.adding(milliseconds: 1000)
@@ -74,8 +74,8 @@ extension WebSubscription {
 }
 
 extension WebOriginal {
-    /// What was said last of the subscription by an instant, in words that this version knows; that it is over is terminal, and
-    /// needs no others.
+    /// The newest statement about the subscription by an instant, of those whose status this version knows; one that
+    /// states an end is final and comes before all others.
     package func statement(at instant: Timestamp) -> WebSubscription? { lastStatement(at: instant)?.value }
 
     /// The same with the event that says it.
@@ -101,14 +101,14 @@ extension WebOriginal {
         statement(at: instant)?.charging(of: period)
     }
 
-    /// The same for what something shown is of.
+    /// The same for the item of a reading.
     package func charging(of reading: Reading, at instant: Timestamp) -> WebCharging? {
         charging(of: reading.sold?.value, at: instant)
     }
 }
 
 extension CustomerFacts {
-    /// Whether something that reads like this goes on being charged for without anybody doing anything, as far as is known.
+    /// Whether what a reading shows is charged for again without anybody doing anything, as far as is known.
     package func isCharged(_ reading: Reading, at instant: Timestamp) -> Bool {
         guard reading.isSubscription, let original = reading.originalTransactionID.flatMap({ originals[$0] }) else {
             return false

@@ -1,14 +1,14 @@
-/// Which items of a subscription took the place of others when the time that was paid for those was over.
+/// Which items of a subscription replaced other items whose paid time was over.
 ///
-/// Another price may come with another item: one is deleted and one added in the same update. What was paid for is then of
-/// one item, and what is due next of the other, though it is one subscription that goes on.
+/// A change of price may delete one item and add another in the same update. Then the paid time belongs to the first
+/// item and the next invoice to the second, though it is one subscription that goes on.
 struct WebHeirs {
-    /// When what was paid for of each item begins first, and ends.
+    /// When the paid time of each item begins first, and ends last.
     private let spans: [String: (start: Timestamp, end: Timestamp)]
     /// The items that took each one's place, of those that were paid for.
     private var successors: [String: Set<String>] = [:]
 
-    /// - Parameter chains: what was paid for of each item.
+    /// - Parameter chains: the paid lines of each item.
     init(of chains: [String?: [WebDraft]], _ history: [WebStated<WebSubscription>]) {
         var spans: [String: (start: Timestamp, end: Timestamp)] = [:]
         for (item, drafts) in chains {
@@ -25,7 +25,7 @@ struct WebHeirs {
         }
     }
 
-    /// What the first statement without an item has, and the last with it had not.
+    /// The items that the first statement without this item lists, and the last statement with it did not.
     private static func replacements(
         of item: String, in history: [WebStated<WebSubscription>]
     ) -> Set<String> {
@@ -36,15 +36,15 @@ struct WebHeirs {
         return Set(history[first].value.items.map(\.item)).subtracting(before)
     }
 
-    /// What took an item's place and was not paid for before an instant, at which one of that item's periods ends; and what
-    /// took the place of such.
+    /// The items that replaced an item and were not paid for before `end`, at which one of its periods ends; and the
+    /// items that replaced those.
     func heirs(of item: String?, after end: Timestamp) -> Set<String> {
         guard let item, successors[item]?.isEmpty == false else { return [] }
         var found: Set<String> = []
         var frontier = [item]
         while let next = frontier.popLast() {
             for heir in successors[next] ?? [] where heir != item {
-                // What was paid for already runs beside it, and follows nothing.
+                // An item that was paid for already runs beside this one, and does not follow it.
                 guard spans[heir].map({ end <= $0.start }) ?? true else { continue }
                 if found.insert(heir).inserted { frontier.append(heir) }
             }
@@ -52,13 +52,13 @@ struct WebHeirs {
         return found
     }
 
-    /// The same, when all that was paid for of the item itself was over.
+    /// The same for the end of all paid time of the item.
     func heirs(of item: String?) -> Set<String> {
         item.flatMap { spans[$0] }.map { heirs(of: item, after: $0.end) } ?? []
     }
 
-    /// The items that took others' places in this way and were paid for, in the order in which they began, each with the items
-    /// whose place it took.
+    /// Every item that replaced others in this way and was paid for, with the items that it replaced, in the order in
+    /// which their paid times begin.
     var predecessors: [(heir: String, items: [String])] {
         var found: [String: [String]] = [:]
         for item in spans.keys {

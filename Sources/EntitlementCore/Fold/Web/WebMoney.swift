@@ -28,9 +28,10 @@ extension WebOriginal {
         payments.compactMap { Money($0.value.amount, $0.value.currency) }.max { $0.thousandths < $1.thousandths }
     }
 
-    /// Which invoice an amount that went back was paid on; `nil` for a one-time payment.
+    /// The invoice against which a refund or dispute is counted; `nil` for a one-time payment.
     ///
-    /// Of a payment for several invoices nobody says which of them the money was for.
+    /// Where a payment was for several invoices, nobody says for which of them money went back. Where none is known, it
+    /// is the invoice that was paid last.
     ///
     /// - Parameter subjects: what the amount was paid for.
     func invoice(
@@ -89,7 +90,7 @@ struct ChargedInvoice {
         paidAt != other.paidAt ? paidAt < other.paidAt : (dearest?.lineID ?? "") < (other.dearest?.lineID ?? "")
     }
 
-    /// What most of it was paid for.
+    /// The line with the greatest amount.
     var dearest: WebLine? {
         lines.max { ($0.amount, $1.lineID) < ($1.amount, $0.lineID) }
     }

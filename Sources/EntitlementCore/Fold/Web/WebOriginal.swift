@@ -24,7 +24,7 @@ package struct WebOriginal: Hashable, Sendable {
     package private(set) var ties: [WebStated<WebPaymentTie>] = []
     /// Each once, the one that counts first, with the position of the last event that named them so.
     package private(set) var owners: [WebStated<WebOwner>] = []
-    /// Which of them were forgotten, and by which event; in the order of these.
+    /// The people who were forgotten, each with the event that says so, in the order of the events.
     package private(set) var forgotten: [OwnershipMap.Alias] = []
     /// More than `exactStatements` came.
     package private(set) var isThinned = false
@@ -110,10 +110,10 @@ package struct WebOriginal: Hashable, Sendable {
         return state
     }
 
-    /// Who it was sold to, links not followed; `nil` where nobody said.
+    /// The customer it was sold to, links not followed; `nil` where no event names one.
     ///
-    /// Where that one was forgotten it is whom a later event names: they may have come back, under a new number. Whoever was
-    /// named before, and not since, had no part in it, and gets none by that.
+    /// Where that customer was forgotten, it is the one whom a later event names, since they may have come back under a
+    /// new number. Somebody whom only earlier events name never owned it, and does not become its owner.
     package var statedOwner: IdentityRef? { ownerInForce?.customer }
 
     private var ownerInForce: WebOwner? {
@@ -129,10 +129,10 @@ package struct WebOriginal: Hashable, Sendable {
 
     private func isForgotten(_ customer: IdentityRef) -> Bool { forgotten.contains { $0.customer == customer } }
 
-    /// Who is named beside the owner: somebody should look at that.
+    /// The customers who are named beside the owner, which an operator should look at.
     ///
-    /// A session's reference is only for where metadata says nothing, and often stands for something else. So it contradicts
-    /// only where it was stated before any metadata was, and counted until then.
+    /// A session's client reference counts only where metadata names nobody, and often means something else. So it
+    /// contradicts only where it was stated before any metadata was, and so counted until then.
     package var contradictingOwners: [IdentityRef] {
         guard let owner = ownerInForce else { return [] }
         let inMetadata = owners.filter(\.value.place.isOwnMetadata).map(\.statedAt).min() ?? .endless
@@ -155,9 +155,9 @@ package struct WebOriginal: Hashable, Sendable {
         return people.contains(owner) && sold.contradictingOwners.allSatisfy(people.contains)
     }
 
-    /// Whether it is a subscription that was ended, and when.
+    /// The newest statement by which the subscription was ended; `nil` where none says so.
     ///
-    /// That is terminal, so whichever statement says so, they should say the same.
+    /// An end is final, so all statements of it should say the same.
     var ending: WebStated<WebSubscription>? { subscriptions.last { $0.value.endedAt != nil } }
 }
 
@@ -173,7 +173,7 @@ extension WebStated<WebSubscription> {
 }
 
 extension WebStated<WebRefund> {
-    /// Of two in one second the one that is further on counts.
+    /// Of two statements in one second, the one with the later stage of the refund counts.
     fileprivate func isOutweighed(by other: WebStated) -> Bool {
         if statedAt != other.statedAt { return statedAt < other.statedAt }
         let (stage, otherStage) = (value.stage, other.value.stage)
@@ -215,7 +215,7 @@ extension WebDispute {
 extension WebStated<WebPaymentTie> {
     fileprivate func isOrdered(before other: WebStated) -> Bool {
         if !isSame(as: other) { return precedes(other) }
-        // None and an empty one are two, so the order must tell them apart.
+        // A missing id and an empty one are not equal, so the order must tell them apart.
         func words(_ tie: WebPaymentTie) -> [String] {
             [tie.paymentIntent, tie.charge, tie.invoice, tie.amount.map(String.init)].map { $0.map { "=" + $0 } ?? "" }
         }
@@ -224,7 +224,8 @@ extension WebStated<WebPaymentTie> {
 }
 
 extension WebStated<WebOwner> {
-    /// Where it is written, then who said so first: whose something is does not move when somebody writes another name.
+    /// By the place of the name, then by the earliest statement: the owner does not change when another name is written
+    /// later.
     fileprivate func isOrdered(before other: WebStated) -> Bool {
         if value.place != other.value.place { return value.place < other.value.place }
         if !isSame(as: other) { return precedes(other) }
@@ -282,7 +283,7 @@ private struct DayContent: Hashable {
 extension [WebStated<WebSubscription>] {
     /// The first and the last statement of each day that say the same.
     ///
-    /// Which are dropped does not depend on the order in which they come: what is neither could never be either again.
+    /// Which are dropped does not depend on the order of arrival: one that is neither can never become either again.
     fileprivate func thinned() -> [WebStated<WebSubscription>] {
         var ends: [DayContent: (first: Int, last: Int)] = [:]
         func key(_ stated: Element) -> DayContent {
@@ -297,7 +298,7 @@ extension [WebStated<WebSubscription>] {
 }
 
 extension WebOriginal {
-    /// Whether a fact says more than what is known, whenever it was said: what decides whether a reading is worth an event.
+    /// Whether a fact says anything new, whatever its date; a reading of Stripe's API becomes an event only if it does.
     package func learns(from fact: WebFact) -> Bool {
         var joined = self
         joined.join(fact, position: .max)
@@ -331,7 +332,7 @@ extension WebOriginal {
         writer.stated(disputes) { $0.webDispute($1) }
         writer.stated(ties) { $0.webTie($1) }
         writer.stated(owners) { $0.webOwner($1) }
-        // One of which nobody was forgotten has the form that earlier versions wrote.
+        // Where nobody was forgotten, the form is the one that earlier versions wrote.
         writer.byte((isThinned ? 1 : 0) | (forgotten.isEmpty ? 0 : 2))
         if !forgotten.isEmpty {
             writer.list(forgotten) { writer, alias in

@@ -1,20 +1,21 @@
-/// What is so only of a period that was bought on the web.
+/// What only a period that was bought on the web has.
 package struct WebPeriod: Hashable, Sendable {
     /// `si_…`; `nil` for a one-time payment, and where the line names no item.
     package let item: String?
     /// `in_…`; `nil` for a one-time payment.
     package let invoiceID: String?
-    /// When what it follows stopped to be read: its own start, or when it was paid, where it was paid late.
+    /// When the timeline begins to show it: at its own start, or when it was paid, where it was paid late.
     package let opening: Timestamp
     /// Why it was revoked.
     package let withdrawal: WebWithdrawal.Cause?
     /// Nothing was charged for it: a trial, or a discount of all.
     let isFree: Bool
-    /// Whether the item goes on after it, as far as statements say; so it is of subscriptions.
+    /// Whether statements about the subscription decide what follows it; so for subscriptions, not for one-time
+    /// payments.
     package let isBridged: Bool
-    /// Which items took the item's place, and were not paid for yet when the period was over.
+    /// The items that replaced this one, and were not paid for yet when the period was over.
     var heirs: Set<String> = []
-    /// When the first of those is read instead.
+    /// When the first of those is shown instead; `endless` where none is.
     var yieldsAt = Timestamp.endless
 }
 
@@ -45,7 +46,8 @@ extension WebOriginal {
         return (ofItems + oneTimeChains(catalog, withdrawals)).filter { !$0.periods.isEmpty }
     }
 
-    /// What reads alike is shown by the first: an item that was taken out gives way to those that go on.
+    /// The items of the subscription before those that were removed, because of readings that are alike the first is
+    /// shown.
     private func inOrder(_ items: some Sequence<String?>) -> [String?] {
         let newest = subscriptions.last?.value
         func isHeld(_ item: String?) -> Bool { newest?.holds(item) ?? true }
@@ -53,7 +55,8 @@ extension WebOriginal {
         return sorted.filter(isHeld) + sorted.filter { !isHeld($0) }
     }
 
-    /// The item that a line is of; one that names none is of the only item there is, or of the only one that runs there.
+    /// The item of a line; a line that names none belongs to the only item there is, or to the only one that runs at
+    /// its start.
     private func item(of line: WebLine, _ named: Set<String>) -> String? {
         if let item = line.item { return item }
         if named.count < 2 { return named.first }
@@ -106,7 +109,7 @@ extension WebOriginal {
                 heirs: heirs, yieldsAt: yieldsAt))
     }
 
-    /// The statement by which a line that cost nothing is a trial's.
+    /// The statement whose trial covers a line that cost nothing; `nil` where the line is not a trial's.
     private func trial(of line: WebLine) -> WebStated<WebSubscription>? {
         guard line.amount == 0 else { return nil }
         return subscriptions.first { stated in
@@ -142,8 +145,8 @@ extension WebOriginal {
         }
     }
 
-    /// The first event that said it was paid; where none did, the latest date that was read: a session and an intent are made
-    /// before they are paid.
+    /// The first event that says it was paid; where none does, the reading with the latest date, because a session and
+    /// an intent are made before they are paid.
     var firstPaid: WebStated<WebPayment>? {
         let paid = payments.filter { $0.value.paidAt != nil }
         let byEvent = paid.filter(\.value.isPaidByEvent)
@@ -172,7 +175,7 @@ extension WebOriginal {
         bought(catalog).compactMap { $0.productID ?? catalog.productID(of: $0.product) }
     }
 
-    /// All that statements about a one-time payment come to.
+    /// The result of all statements about a one-time payment.
     struct WhatWasPaid: Hashable {
         let at: Timestamp?
         let productIDs: [String]
@@ -203,8 +206,8 @@ extension WebOriginal {
 extension Catalog {
     /// Whether a product that was paid for once would run without end though it is sold as a subscription.
     ///
-    /// One payment for it says nothing of how long that is meant to last, and for ever is what it can least be meant to; so it
-    /// gives nothing until the catalog gives it a duration.
+    /// One payment does not say how long the product is meant to last, and hardly for ever; so it gives nothing until
+    /// the catalog states a duration.
     package func isEndlessByMistake(_ productID: String) -> Bool {
         guard let product = product(productID), product.duration == nil else { return false }
         return product.stripe?.mode == .subscription

@@ -1,14 +1,14 @@
 // What was bought on the web, as a customer's history tells it.
 
 extension OriginalState {
-    /// Everything that was paid for, in the terms of transactions, the products by the catalog's names; each says whether it
-    /// renewed what ran before, and whether another took its place at once.
+    /// Everything that was paid for, as transactions with the catalog's product ids; `reason` says whether it was a
+    /// renewal, and `isUpgraded` whether another purchase took its place.
     ///
-    /// What the catalog does not know is told by the payment provider's name for it.
+    /// A product that the catalog does not know has Stripe's id.
     package func purchases(_ catalog: Catalog) -> [TransactionFact] {
         guard let web else { return winningStatements().map(\.fact) }
         let named = web.purchases(catalog)
-        // What gives nothing under the catalog was bought all the same.
+        // Purchases that have no period under the catalog were made all the same.
         let known = Set(named.map(\.transactionID))
         return named + web.purchases(.empty).filter { !known.contains($0.transactionID) }
     }

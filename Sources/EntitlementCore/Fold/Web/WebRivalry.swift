@@ -6,12 +6,12 @@ struct WebRivalry: Hashable, Sendable {
     let rival: IdentityRef
     /// It was given to the owner before anybody was named.
     let isGiven: Bool
-    /// By which that is known.
+    /// The event by which the rival became known.
     let event: HistoryEvent
 }
 
 extension CustomerHistory {
-    /// What some originals' events say in this way about one of these people.
+    /// The rivalries that the events of some originals state, in which the owner or the rival is one of these people.
     static func rivalries(
         in groups: [String?: [HistoryEvent]], over identities: Set<IdentityRef>
     ) -> [WebRivalry] {
@@ -47,7 +47,7 @@ extension CustomerHistory {
         }.sorted { ($0.event.position, $0.rival) < ($1.event.position, $1.rival) }
     }
 
-    /// To whom an original that was nobody's was given, where that is in force.
+    /// The customer to whom an original without an owner was transferred, where that transfer is in force.
     private static func gift(in events: [HistoryEvent]) -> (receiver: IdentityRef, position: Int64)? {
         var standing: [(fact: TransferFact, position: Int64)] = []
         for event in events {
@@ -78,7 +78,7 @@ extension LedgerFact {
 }
 
 extension Explainer {
-    /// What purchases on the web say of whose they are that others of their words contradict; of each purchase the last.
+    /// The web purchases that name this customer and another one, each with the last event by which that is known.
     var namedBesideOthers: [RefusedClaim] {
         var last: [String: RefusedClaim] = [:]
         for rivalry in history.rivalries {

@@ -1,4 +1,4 @@
-/// What takes paid time back from an instant on.
+/// A refund or dispute that ends paid time at an instant.
 package struct WebWithdrawal: Hashable, Sendable {
     package enum Cause: Hashable, Sendable {
         case refund
@@ -30,12 +30,12 @@ struct WebWithdrawals {
 }
 
 extension WebWithdrawal {
-    /// In the terms of a transaction; a dispute is no refund.
+    /// The same as the revocation of a transaction; for a dispute without a kind, because that is no refund.
     var revocation: Revocation { Revocation(date: at, kind: cause == .dispute ? nil : .known(.refundFull)) }
 }
 
 extension [String: WebWithdrawal] {
-    /// At one instant the refund speaks.
+    /// Of two at the same instant the one that was added first stays, which is the refund.
     fileprivate mutating func keepEarlier(_ withdrawal: WebWithdrawal, of id: String) {
         if let known = self[id], known.at <= withdrawal.at { return }
         self[id] = withdrawal
@@ -76,7 +76,7 @@ extension WebOriginal {
         return made
     }
 
-    /// The invoices and payments of which money went back: since all of it did, or else since a part did.
+    /// The refunded invoices and payments, each with the instant of the full refund, or else of the first partial one.
     var subjectsRefunded: [(subject: WebPaymentGroups.Subject, at: Timestamp, isPart: Bool)] {
         if refunds.isEmpty { return [] }
         let groups = WebPaymentGroups(self)
@@ -90,7 +90,7 @@ extension WebOriginal {
         }
     }
 
-    /// The invoices and payments that are disputed, or were lost by that: each since the first of its disputes.
+    /// The invoices and payments that are disputed, or whose dispute was lost, each with the instant of the first one.
     var subjectsDisputed: [(subject: WebPaymentGroups.Subject, at: Timestamp)] {
         var since: [WebPaymentGroups.Subject: Timestamp] = [:]
         for (_, at, subjects) in disputesInForce(Catalog.empty.policy) {
@@ -99,7 +99,8 @@ extension WebOriginal {
         return since.map { ($0.key, $0.value) }
     }
 
-    /// The refund from which on access ends: the one by which all is refunded, or the first, where a part ends it.
+    /// The refund that ends access: the one with which all is refunded, or the first, where the policy lets a part end
+    /// it.
     private func effective(
         _ refunds: [WebStated<WebRefund>], whole: Int64?, _ policy: AccessPolicy
     ) -> (created: Timestamp, isPart: Bool, positions: [Int64])? {
@@ -163,7 +164,7 @@ extension WebOriginal {
     }
 }
 
-/// Which payment paid for what: the payments and charges that are one, and the invoices they were made for.
+/// Which payment paid for what: the payment intents and charges that are one payment, and the invoices it was made for.
 struct WebPaymentGroups {
     enum Subject: Hashable {
         case invoice(String)
