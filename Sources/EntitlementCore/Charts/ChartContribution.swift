@@ -1,7 +1,7 @@
 /// What one original contributes to charts, number by number.
 ///
-/// Of each figure its numbers are in the order in which they were added, which follows the life. So of a life before and after
-/// an event most numbers are the same from the beginning or the end, and are passed over without being looked up.
+/// The numbers of each figure are in the order in which they were added, which follows the life. So the contributions
+/// before and after an event mostly begin and end alike, and what is alike is skipped without a look-up.
 package struct ChartContribution: Sendable {
     private struct Entry: Sendable {
         let series: ChartSeries
@@ -36,7 +36,7 @@ package struct ChartContribution: Sendable {
         if end != .endless { add(-1, to: series, day: end.daysSinceEpoch + 1) }
     }
 
-    /// Adds to some sums what it is more than an earlier contribution of the same life.
+    /// Adds to some sums the difference between this and an earlier contribution of the same life.
     package func addDifference(from earlier: ChartContribution, to cells: inout ChartCells) {
         for (before, now) in zip(earlier.entries, entries) {
             var (start, same) = (0, min(before.count, now.count))

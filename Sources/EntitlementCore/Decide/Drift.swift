@@ -67,7 +67,7 @@ extension CustomerFacts {
         claim.agrees(with: answer(to: claim, at: instant))
     }
 
-    /// Whether it would have been what the facts say at some instant until another.
+    /// Whether the claim says what the facts say at any instant up to `last`.
     package func everAgreed(with claim: DeviceClaim, by last: Timestamp) -> Bool {
         let facts = ofProducts([claim.productID], of: claim.app)
         guard let timeline = facts.timelines().first(where: { $0.entitlementID == claim.productID }) else {
@@ -85,7 +85,8 @@ extension CustomerFacts {
             .flatMap { facts.answer(from: $0, at: instant) }
     }
 
-    /// The same facts, with each of these products of an app for an entitlement, and no others.
+    /// The same facts without grants and other apps' purchases, under a catalog in which each of these products is an
+    /// entitlement.
     private func ofProducts(_ products: Set<String>, of app: AppScope?) -> CustomerFacts {
         var facts = self
         if let app {
@@ -103,7 +104,7 @@ extension CustomerFacts {
 extension DeviceClaim {
     /// Whether it says what an answer says: the state, and where that gives access and an end is named, the end.
     ///
-    /// Nothing known and nothing left of it give the same access.
+    /// A claim of `expired` agrees where nothing is known of the product: neither gives access.
     fileprivate func agrees(with answer: EntitlementAnswer?) -> Bool {
         guard let answer else { return state == .expired }
         guard answer.state == state else { return false }

@@ -1,4 +1,4 @@
-/// What links that nobody asked for rest on: the tokens that the service issues, and what a login ties together.
+/// The links that the service makes by itself: for the account tokens that it issues, and at logins.
 extension OwnershipMap {
     /// The account token that was issued to a customer and still leads to them; `nil` before the first.
     ///

@@ -16,9 +16,9 @@ package enum TransferRefusal: Error, Hashable, Sendable {
     case unknownOriginal
     /// It is nobody's yet.
     case unclaimed
-    /// It was bought on the web and is nobody's, so whoever is to have it has to be addressed.
+    /// It is a web purchase without an owner, so the command has to be addressed to whoever is to have it.
     case nobodysOfWeb
-    /// None of it is the customer's who would give it.
+    /// The customer who would give it owns no part of it.
     case anothers
     /// The giver and the receiver are one customer.
     case sameCustomer
@@ -84,9 +84,9 @@ extension OwnershipMap {
 }
 
 extension CustomerFacts {
-    /// Decides about a transfer by this customer; of what was bought on the web and is nobody's, about giving it to them.
+    /// Decides about a transfer by this customer, or about giving them a web purchase that has no owner.
     ///
-    /// No device can ever claim what was bought on the web, so a command does.
+    /// A device can never claim a web purchase, so a command does.
     ///
     /// - Parameters:
     ///   - receiver: whose it is to be, links not followed.
@@ -129,7 +129,8 @@ extension CustomerFacts {
         return owners.contains(customer) ? customer : owners.last
     }
 
-    /// The grant of this customer that is to be taken back; one that was taken back already says where.
+    /// The grant of this customer that is to be revoked; where it was revoked before, its `revokedPosition` says by
+    /// which event.
     package func decideRevocation(of grantID: String, at instant: Timestamp) throws(GrantRefusal) -> GrantState {
         let grant = grants.first { $0.grantID == grantID && ownership.customer(of: $0.customer) == customer }
         guard let grant else { throw .unknownGrant }

@@ -1,6 +1,6 @@
 /// What a device's verified statements mean beside what is known: what is news, whose it is, and what can be finished.
 ///
-/// Nothing is decided about by who posts it alone: a statement proves a purchase, not its owner.
+/// Who posts a statement decides nothing by itself: a statement proves a purchase, not its owner.
 package struct Reconciliation: Sendable {
     /// Statements about one original transaction that go into one event.
     package struct News: Hashable, Sendable {
@@ -120,8 +120,8 @@ package struct Reconciliation: Sendable {
             guard states[original, default: OriginalState()].learn(renewal) else { continue }
             if isRepeated { fresh.repeatedRenewals.append(renewal) } else { fresh.renewals.append(renewal) }
         }
-        // Of many that a device repeats, later ones may have put earlier ones in the shade. Not before the ledger has
-        // enough to drop any: it counts what is recorded.
+        // Where many repetitions are posted at once, later ones may make the fold drop earlier ones, which then are no
+        // news. That is so only once the fold drops any (`isThinned`): until then it counts all that are recorded.
         fresh.repeatedRenewals.removeAll { renewal in
             let original = renewal.originalTransactionID
             return before[original]?.isThinned == true && states[original]?.keeps(renewal) == false

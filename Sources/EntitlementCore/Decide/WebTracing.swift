@@ -1,4 +1,4 @@
-// What a refund or a dispute is about, where only what others say tells it.
+// Finds what a refund or a dispute is about, where only other facts say so.
 
 extension WebFact {
     /// What was refunded or disputed, as far as it is told: payment intents, charges and invoices.
@@ -25,7 +25,7 @@ extension WebFact {
 extension WebOriginal {
     /// Whether it is known which invoice of this, or whether this payment itself, every refund and dispute of a fact is about.
     ///
-    /// Where one is not, it would be counted against what was paid first.
+    /// Where one is not, it would be counted against the invoice that was paid last.
     package func tells(whatWasPaidBackBy fact: WebFact) -> Bool {
         var joined = self
         joined.join(fact, position: .max)

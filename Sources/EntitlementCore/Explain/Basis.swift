@@ -17,7 +17,7 @@ struct BasisFinder {
         case .neverHeld where speaksOfPurchase:
             break
         case .neverHeld, .unknownEntitlement, .unknownCustomer:
-            // That there is nothing rests on nothing.
+            // That nothing was ever held rests on no event.
             return []
         case .reading, .notBegun:
             break

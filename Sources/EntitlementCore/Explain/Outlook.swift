@@ -71,7 +71,7 @@ struct OutlookFinder {
             alternative.loss == .productNotMapped && alternative.state.map { policy.givesAccess($0) } ?? false
         }
         let openers = Set(unmapped.compactMap(\.productID)).sorted()
-        // The particular word makes the general one idle.
+        // The specific outlooks make the general one superfluous.
         if !openers.isEmpty { outlook.removeAll { $0.code == .catalogMapping } }
         for product in openers {
             outlook.append(

@@ -1,4 +1,5 @@
-/// A device's claim that differed from the ledger, and all that is known up to some event: told apart by rules, in an order.
+/// A device's claim that differed from the ledger, explained by rules in a fixed order from what is known up to some
+/// event.
 package struct DeviceDrift: Sendable {
     /// A purchase of somebody else's that the customer was found claiming.
     package struct Disputed: Hashable, Sendable {
@@ -38,7 +39,7 @@ package struct DeviceDrift: Sendable {
     ///   - at: the claim's own recorded instant.
     ///   - history: what is known of the customer, up to the event that is looked at.
     ///   - elsewhere: the same of the store's other environment.
-    ///   - disputed: what the conflicts name that `history` has of the customer.
+    ///   - disputed: the purchases that the customer's conflicts in `history` are about.
     ///   - isTooLarge: whether more is known than is compared, so that it was not read.
     package init(
         _ claim: DeviceClaim, at: Timestamp, history: CustomerHistory, elsewhere: CustomerHistory,
@@ -100,8 +101,8 @@ package struct DeviceDrift: Sendable {
 
     /// Which purchase of the product it is about, as far as that is known; always one of the device's own app.
     ///
-    /// A purchase of the other environment is named only where that is the cause: else this environment would tell of it, and
-    /// its store be asked about what it cannot know.
+    /// A purchase of the other environment is named only where that is the cause: otherwise this environment would show
+    /// it, and its store would be asked about a purchase that it cannot know.
     package func subject(of cause: DriftCause) -> String? {
         if let newest = purchases(in: history).newest
             ?? (cause == .heldElsewhere ? purchases(in: elsewhere).newest : nil)
@@ -164,7 +165,7 @@ package struct DeviceDrift: Sendable {
     }
 }
 
-/// Who told the ledger something about whose what is.
+/// The way in which the ledger learned something that claims are compared with.
 package enum DriftTeller: Hashable, Sendable {
     case notification
     case storeNotification

@@ -12,7 +12,7 @@ package enum StoreDrift {
     ) -> DriftCause? {
         switch fact {
         case .notification(let notification):
-            // Of what is about no purchase nobody holds more or less.
+            // A notification that is about no purchase changes nobody's access.
             guard fact.originalTransactionID != nil, let date = occurredAt ?? notification.signedDate, date >= since
             else { return nil }
             return .foundInHistory

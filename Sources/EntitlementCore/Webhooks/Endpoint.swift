@@ -25,9 +25,9 @@ package enum MessageType: String, CaseIterable, Hashable, Sendable {
 /// A secret of an endpoint.
 package struct EndpointSecret: Hashable, Sendable {
     package let hash: Digest
-    /// When it came in.
+    /// When it came into use.
     package let at: Timestamp
-    /// For how long those before it sign along, in milliseconds; `nil`: for as long as is usual.
+    /// For how long messages are signed with the earlier secrets as well, in milliseconds; `nil`: for the usual time.
     package let keepsOld: Int64?
 }
 
@@ -54,7 +54,8 @@ package struct Endpoint: Hashable, Sendable {
         var signing: [Digest] = []
         for secret in secrets {
             signing.append(secret.hash)
-            // What ends one ends all before it, too; at once, though its event may be dated a moment ahead.
+            // A secret that ends the one before it ends all earlier ones, too. With `kept` 0 it does so at once, even
+            // where its event is dated a moment ahead.
             let kept = secret.keepsOld ?? overlap
             guard kept > 0, instant < secret.at.adding(milliseconds: kept) else { break }
         }
@@ -74,7 +75,7 @@ package struct Endpoint: Hashable, Sendable {
 package struct EndpointBook: Hashable, Sendable {
     package private(set) var endpoints: [String: Endpoint] = [:]
     private var removed: Set<String> = []
-    /// In seconds: what is said beyond that is no more.
+    /// The longest time that earlier secrets are kept, in seconds; a longer one counts as this.
     private static let longestKept: Int64 = 31_536_000
 
     package init() {}

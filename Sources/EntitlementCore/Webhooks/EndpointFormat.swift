@@ -27,6 +27,6 @@ extension MessageType {
 }
 
 extension EndpointTerms {
-    /// What endpoints were made for before there was a choice is the standard format.
+    /// The format of its messages; endpoints that were made before there was a choice have the standard one.
     package var knownFormat: EndpointFormat { EndpointFormat(rawValue: format) ?? .standard }
 }

@@ -13,22 +13,22 @@ package struct CustomerMoment: Sendable {
     }
 }
 
-/// Something that became of a purchase.
+/// A message about something that happened to a purchase.
 package struct PurchaseNews: Hashable, Sendable {
     package let type: MessageType
-    /// What is kept of it until it is sent; it names people by their numbers alone.
+    /// What is stored of it until it is sent; people are named only by their numbers.
     package let body: [UInt8]
 
     package init(_ type: MessageType, body: [UInt8]) { (self.type, self.body) = (type, body) }
 }
 
-/// All that became of a customer's purchases from one moment to another.
+/// Everything that happened to a customer's purchases between two moments.
 package struct PurchaseChanges: Sendable {
     /// A purchase that is not this customer's any more.
     package struct Gone: Sendable {
         /// What it is, in the words of whoever tells it.
         package let purchase: [String: String]
-        /// What is told of its end; nothing where it gave no access.
+        /// The messages about its end; none where it gave no access.
         package let news: [PurchaseNews]
 
         package init(purchase: [String: String], news: [PurchaseNews]) {
@@ -38,9 +38,9 @@ package struct PurchaseChanges: Sendable {
 
     /// A purchase that was not this customer's.
     package struct Come: Sendable {
-        /// What is told of it as of one that was bought.
+        /// The messages about it if it counts as bought.
         package let news: [PurchaseNews]
-        /// What is told of it behind a transfer of all that somebody had; nothing where it gives no access.
+        /// The messages about it that follow the message of a transfer; none where it gives no access.
         package let transferred: [PurchaseNews]
 
         package init(news: [PurchaseNews], transferred: [PurchaseNews]) {
@@ -49,7 +49,7 @@ package struct PurchaseChanges: Sendable {
     }
 
     package var news: [PurchaseNews] = []
-    /// By what names the purchase.
+    /// By the key that names the purchase.
     package var gone: [String: Gone] = [:]
     package var come: [String: Come] = [:]
     /// Whether something gives the customer access afterwards.
@@ -63,7 +63,7 @@ package struct PurchaseChanges: Sendable {
     package var isEmpty: Bool { news.isEmpty && gone.isEmpty && come.isEmpty }
 }
 
-/// Tells what became of purchases, in the words of one format.
+/// Makes the messages about purchases, in one format.
 package protocol PurchaseTeller: Sendable {
     /// What became of one customer's purchases.
     ///
@@ -86,7 +86,7 @@ package protocol PurchaseTeller: Sendable {
 }
 
 extension CustomerFacts {
-    /// The first instant after another at which time alone may make something of a purchase; `endless` where it cannot.
+    /// The first instant after another at which time alone may change a purchase; `endless` where it cannot.
     package func nextPurchaseChange(after instant: Timestamp) -> Timestamp {
         var next = Timestamp.endless
         func note(_ boundary: Timestamp?) {
