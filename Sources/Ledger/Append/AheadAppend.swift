@@ -4,16 +4,16 @@ import Synchronization
 
 /// Writes batches ahead of the head: each goes on from the head that the batch before it is going to leave.
 ///
-/// What it believes is proven by the database. The first event's position keeps everybody else from appending until this
-/// transaction ends; the unique index of dedup keys refuses what is in the log already; and the head moves only from
-/// where it is believed to be, which shows that nobody else has appended since the beliefs were formed. So positions have
-/// no gaps and follow the order of commits here too: no batch touches the head before the one before it is committed.
+/// The database proves its assumptions. The row of the first event's position keeps everybody else from appending until
+/// this transaction ends; the unique index of dedup keys refuses what is in the log already; and the head moves only
+/// from where it is assumed to be, which shows that nobody else has appended since. So positions have no gaps and
+/// follow the order of commits here too: no batch touches the head before the one before it is committed.
 final class AheadAppend: Sendable {
     /// The most by which an event may be dated before its commit.
     static let oldestMilliseconds: Int64 = 1000
 
     private let pool: PostgresPool
-    /// How many batches are decided under the lock after this way failed.
+    /// How many batches are decided under the lock after one that was written ahead failed.
     private let lockedBatches: Int
     private let memory: WriterMemory
     private let lease: ReadLease
@@ -124,8 +124,8 @@ final class AheadAppend: Sendable {
             let results = try AppendRead.missing(from: known, on: connection)
             try context.learnIdentities(from: results[0])
             try context.learnHeaders(from: results[1])
-            // Who has a number beyond the head's is of a log that is longer than this one is believed to be: somebody else
-            // has appended, or the log has lost its end since this was asked.
+            // A number beyond the head's comes from a longer log than is assumed here: somebody else has appended, or
+            // the log has lost its end since this was read.
             guard context.identities.values.allSatisfy({ $0.number < head.nextIdentity }) else { return nil }
             memory.learn(from: context, unknownTo: known)
         }

@@ -23,15 +23,16 @@ struct AppendContext: Sendable {
     var statements: [DedupKey: RecordedStatement] = [:]
     /// The commands carried out under the batch's idempotency keys.
     var commands: [ExactText: CommandRecord] = [:]
-    /// Where a customer or original transaction that a condition names was last spoken of by an ownership event or report.
+    /// The position of the last ownership event or report about each customer or original transaction that a condition
+    /// names.
     var lastOwnershipEvents: [OwnershipSubject: Int64] = [:]
-    /// The events on which decisions rest and which the log holds.
+    /// Of the events on which decisions rest, those that the log holds.
     var heldMarks: Set<EventMark> = []
     var identities: [ExactText: IdentityRef] = [:]
-    /// Of the originals on whose state it depends whether an event is news.
+    /// The states of the originals for which it has to be decided whether an event is news.
     var states: [OriginalKey: OriginalState] = [:]
     var knownHeaders: Set<Digest> = []
-    /// What the writer remembers besides.
+    /// What the writer remembers in addition.
     var memory: WriterMemory?
 }
 

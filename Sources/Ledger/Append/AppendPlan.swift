@@ -7,7 +7,7 @@ struct AppendPlan: Sendable {
     struct NewName: Sendable {
         let name: EventName
         let position: Int64
-        /// Its identity got its number in this batch, so that nothing can have named it before.
+        /// Whether its identity got its number in this batch, so that no earlier event can have named it.
         let isOfNewIdentity: Bool
     }
 
@@ -71,7 +71,7 @@ struct AppendPlan: Sendable {
         evidence.reserveCapacity(batch.count)
         newStatements.reserveCapacity(batch.count)
         for event in batch { add(event) }
-        // Of all of them it is the same, so whoever appends much at once has little to keep.
+        // All outcomes of a batch have the same end, so whoever appends many events has few marks to keep.
         let end = head.mark
         for index in outcomes.indices {
             outcomes[index] = outcomes[index].map { outcome in
@@ -120,10 +120,10 @@ struct AppendPlan: Sendable {
         outcomes.append(.success(AppendOutcome(position: position, isDuplicate: false, idIsReused: isReused)))
     }
 
-    /// Whether the log says otherwise by now than when an event was decided.
+    /// Whether the log has changed since an event was decided, so that it has to be decided again.
     private func isOvertaken(_ draft: EventDraft) -> Bool {
-        // Where the log has lost its end since, what it rested on may be lost. It rests on no event of this batch, whose
-        // position nobody knew: so what comes before it in the batch must not make up for what is lost.
+        // The log may have lost its end since, and with it the event that this one settles. That event cannot be in
+        // this batch, whose positions nobody knew then: so compare with the end before the batch.
         if case .storeRequest(let fact) = draft.fact, (fact.settles ?? 0) > base.position { return true }
         guard let condition = draft.unchangedSince else { return false }
         if let mark = condition.mark, mark.position > 0, !heldMarks.contains(mark) { return true }
@@ -131,7 +131,7 @@ struct AppendPlan: Sendable {
             || condition.subjects.contains { lastOwnershipEvents[$0, default: 0] > condition.position }
     }
 
-    /// What the log already says to a draft.
+    /// What the log already holds of a draft.
     private enum Precedent {
         case outcome(Result<AppendOutcome, AppendRefusal>)
         case none(idIsReused: Bool)

@@ -1,20 +1,20 @@
 import PostgresClient
 import Synchronization
 
-/// The requests that wait for a writer, and the batches that are in the air: being written, not yet committed.
+/// The requests that wait for a writer, and the batches in flight: being written, not yet committed.
 ///
 /// Requests come from any thread; one loop takes them.
 final class AppendQueue: Sendable {
-    /// A batch in the air.
+    /// A batch in flight: being written, and not committed yet.
     struct Flight: Sendable {
         let number: Int
         let requests: Int
-        /// The batch before it, if that was in the air as well.
+        /// The batch before it, if that was in flight as well.
         let previous: TransactionTurn?
         let turn = TransactionTurn()
     }
 
-    /// What became of a batch in the air.
+    /// How the flight of a batch ended.
     enum Landing: Sendable {
         case committed
         /// It has to be decided under the head's lock; nothing was written.
@@ -27,14 +27,14 @@ final class AppendQueue: Sendable {
     struct Returned: Sendable {
         let number: Int
         let waiters: [LedgerWriter.Waiter]
-        /// Whether it was decided with what may be wrong.
+        /// Whether writing it failed, so that the assumptions it was decided on may be wrong.
         var hasFailed = false
         var inDoubt: AppendPlan?
     }
 
     enum Step: Sendable {
         case batch([LedgerWriter.Waiter])
-        /// In the order in which they were taken; nothing is in the air.
+        /// In the order in which they were taken; nothing is in flight.
         case returned([Returned])
         /// Nothing is left to do; the loop ends.
         case done
@@ -53,7 +53,7 @@ final class AppendQueue: Sendable {
         var flights: [(flight: Flight, isDecided: Bool)] = []
         var returned: [Returned] = []
         var taken = 0
-        /// The loop, where it waits for something to do, or for what is in the air to land.
+        /// The loop, where it waits for something to do, or for all flights to land.
         var loop: (continuation: CheckedContinuation<Void, Never>, untilLanded: Bool)?
         var drained: [CheckedContinuation<Void, Never>] = []
     }
@@ -92,7 +92,7 @@ final class AppendQueue: Sendable {
         }
     }
 
-    /// Waits until nothing is in the air.
+    /// Waits until nothing is in flight.
     func landing() async {
         while state.withLock({ !$0.flights.isEmpty }) { await wait(untilLanded: true) }
     }
@@ -119,7 +119,7 @@ final class AppendQueue: Sendable {
 
     /// It is known where a flight is going to leave the log, so that the next can go on from there.
     ///
-    /// It has its connection then, so the next cannot take the last one from it.
+    /// The flight has its connection by then, so the next one cannot take the pool's last connection from it.
     func isDecided(_ flight: Flight) {
         let loop = state.withLock { state in
             guard let index = state.flights.firstIndex(where: { $0.flight.number == flight.number }) else {
@@ -162,7 +162,7 @@ final class AppendQueue: Sendable {
 
     private func step(_ state: inout State, isAhead: Bool) -> Step? {
         if !state.returned.isEmpty {
-            // What is still in the air rests on what failed, and will fail as well.
+            // What is still in flight rests on what failed, and will fail as well.
             guard state.flights.isEmpty else { return nil }
             defer { state.returned = [] }
             return .returned(state.returned.sorted { $0.number < $1.number })
@@ -177,8 +177,8 @@ final class AppendQueue: Sendable {
 
     /// Whether the next batch is to be taken now.
     ///
-    /// One that follows a batch in the air gathers until it is as large, and large enough that two gain anything: small ones
-    /// cost more than that.
+    /// A batch that follows one in flight gathers requests until it is as large as that one, and large enough to be
+    /// worth a transaction beside it.
     private func canTake(_ state: State) -> Bool {
         guard !state.waiting.isEmpty else { return false }
         guard let last = state.flights.last else { return true }
@@ -187,8 +187,8 @@ final class AppendQueue: Sendable {
     }
 
     private func take(_ state: inout State, isAhead: Bool) -> [LedgerWriter.Waiter] {
-        // Where all wait and nothing is in the air, the other half follows at once: so the two go on in turn, and neither
-        // the database nor this process waits for the other.
+        // Where many wait and nothing is in flight, half of them are taken and the other half follows at once. So two
+        // batches alternate, and neither the database nor this process waits for the other.
         let isHalved = isAhead && state.flights.isEmpty && state.waiting.count >= 2 * Self.leastBeside
         let most = min(limits.batchEvents, isHalved ? state.waiting.count / 2 : state.waiting.count)
         var (bytes, count) = (0, 0)

@@ -19,7 +19,7 @@ enum AppendRead {
         let isHeld = try results[Questions.sinceIndex].first?.bool(0) ?? false
         let isSomebodyForgotten = try results[Questions.sinceIndex].first?.bool(1) ?? false
         if !isHeld || isSomebodyForgotten {
-            // What a log that lost its end held is not in it, whatever is remembered.
+            // What is remembered of an end that the log has lost is not in the log.
             if !isHeld { memory.reset() }
             // The number of somebody forgotten must not be given to new events.
             memory.forget()
@@ -62,7 +62,7 @@ extension AppendContext {
 
 /// The statements of one batch, and how their results are read.
 private struct Questions {
-    /// Where in the results `BEGIN` included, the answers stand that every batch asks for.
+    /// Where the answers that every batch asks for stand in the results, `BEGIN` counted as 0.
     static let headIndex = 1
     static let sinceIndex = 2
     private static let optionalIndex = 3

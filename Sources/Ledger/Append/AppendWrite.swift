@@ -32,7 +32,7 @@ enum AppendWrite {
         }
     }
 
-    /// Writes a plan of a head that is only believed, in a transaction of its own, and commits it if the belief is true.
+    /// Writes a plan that assumes a head, in a transaction of its own, and commits it if the head is there.
     ///
     /// - Parameters:
     ///   - previous: the transaction that writes the events before; its commit is waited for before the head is touched.
@@ -71,8 +71,8 @@ enum AppendWrite {
 
     /// Writes a plan's events, and returns the statements that write the rest, which may share a round trip with others.
     ///
-    /// The events come first in every transaction: who holds the first of them keeps everybody else from its position, and
-    /// waits for nobody while holding anything else.
+    /// The events come first in every transaction: whoever has inserted the first one keeps all others from its
+    /// position, and nobody waits for that while holding another lock.
     private static func writeEvents(
         _ plan: AppendPlan, beginning: Bool, on connection: isolated PostgresConnection
     ) throws -> [PostgresStatement] {
@@ -191,7 +191,7 @@ enum AppendWrite {
             [.int4(Int32(ledgerID)), .bytesArray(headers.map(\.key.bytes)), .bytesArray(headers.map(\.value))])
     }
 
-    /// Of an identity that an original transaction may have been named by before, only what is new is written.
+    /// Of names that an earlier event may have written already, only the new ones are inserted.
     private static func insertNames(_ plan: AppendPlan) -> [PostgresStatement] {
         func insert(_ names: [AppendPlan.NewName], _ condition: String) -> PostgresStatement? {
             guard !names.isEmpty else { return nil }
@@ -252,7 +252,7 @@ enum AppendWrite {
             ])
     }
 
-    /// Moves the head if it is where it is believed to be, and commits; else an error undoes the transaction.
+    /// Moves the head if it is where it is assumed to be, and commits; else an error undoes the transaction.
     ///
     /// Nobody is waited for: whoever holds the head may be waiting for an event of this transaction.
     private static func takeHead(

@@ -46,7 +46,7 @@ package final class LedgerWriter: Sendable {
         let continuation: CheckedContinuation<Result<AppendOutcome, any Error>, Never>
     }
 
-    /// With which reads need not ask where the log ends, as long as nobody but this writer appends.
+    /// Spares reads the question where the log ends, as long as nobody but this writer appends.
     package let readLease: ReadLease
 
     private let pool: PostgresPool

@@ -27,7 +27,8 @@ final class PreparedEvent: Sendable {
         identities = draft.identities.map { ExactText($0) }
     }
 
-    /// The key it has if another payload came under its source's id before; `nil` for what no source numbers.
+    /// The key it has if another payload came under its source's id before; `nil` for a fact without an id of its
+    /// source.
     var reusedDedupKey: DedupKey? {
         draft.fact.statementKey(in: draft.environment).map { DedupKey(sourceID: $0.id, payloadHash: $0.payloadHash) }
     }

@@ -3,10 +3,11 @@ import Synchronization
 
 /// What a writer remembers of the ledger, so that it need not ask again.
 ///
-/// Only what never changes once committed: the number of an identity, that a header or a name is stored, which payload
-/// has a dedup key. There are two exceptions: a person is forgotten; and the log loses its end, as when a backup is restored
-/// or a replica takes over that had not got everything. A batch therefore goes on from exactly the head that is remembered,
-/// which the commit then proves; or it asks whether the log still holds that head, and whether somebody was forgotten since.
+/// It holds only what does not change once committed: the number of an identity, that a header or a name is stored,
+/// which payload has a dedup key. Two things can still make it wrong: a person is forgotten, or the log loses its end,
+/// as when a backup is restored or a replica that lacked the last events takes over. So a batch either goes on from
+/// exactly the remembered head, which the commit then proves, or asks whether the log still holds that head and whether
+/// anybody was forgotten since.
 final class WriterMemory: Sendable {
     /// The most of each kind remembered; of those beyond, the ones not used lately go.
     private static let identityLimit = 200_000
@@ -41,7 +42,7 @@ final class WriterMemory: Sendable {
     /// Up to there the log has forgotten nobody who is remembered.
     var head: LedgerHead? { state.withLock { $0.head } }
 
-    /// Looks up whom and what a batch names.
+    /// Looks up the identities and headers that a batch names.
     func knowledge(of batch: [PreparedEvent]) -> Knowledge {
         state.withLock { state in
             var knowledge = Knowledge()
@@ -73,7 +74,7 @@ final class WriterMemory: Sendable {
     /// Whether the log is known to hold a name of which only the first event has a row.
     func hasName(_ name: EventName) -> Bool { state.withLock { $0.names.value(of: name) == true } }
 
-    /// Remembers what was read of the database when its log ended at `head`, nobody having been forgotten since.
+    /// Remembers what was read when the log ended at `head`, since when nobody has been forgotten.
     func learn(identities: [ExactText: IdentityRef], headers: Set<Digest>, at head: LedgerHead) {
         state.withLock { state in
             state.head = head

@@ -2,7 +2,7 @@ import EntitlementCore
 
 /// What answers depend on: an identity or original transaction of one environment, or that somebody is not known.
 ///
-/// Texts are told apart by a hash, which at the worst makes an answer be read anew without need.
+/// A key holds only a hash of a text; two texts with one hash cost a needless read, never a stale answer.
 struct DependencyKey: Hashable {
     private let value: UInt64
 
@@ -74,7 +74,7 @@ struct DependencyIndex {
     }
 }
 
-/// What changed lately, so that an answer that was being loaded meanwhile is not kept if a change bears on it.
+/// The latest changes, so that an answer which was loaded meanwhile is not kept if a change concerns it.
 struct RecentChanges {
     /// The most changes remembered; beyond it, whatever is being loaded at that moment is not kept.
     private static let limit = 65_536

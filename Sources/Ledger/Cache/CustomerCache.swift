@@ -22,10 +22,10 @@ package struct CustomerCacheKey: Hashable, Sendable {
 /// Answers about customers, each under a key of the caller's, kept as long as the log says nothing new about them; for
 /// one thread.
 ///
-/// Whoever reads from it first brings it up to date: `apply` takes what came into the log since `mark`, and forgets
-/// every answer on which that bears. An answer counts only where the log up to `mark` holds the event that was the last when
-/// it was read: it may come from a log that has lost its end since, and may rest on what was lost. Memory is bounded: the
-/// answers that were not used for the longest time go first, roughly (the CLOCK algorithm).
+/// Before a read it is brought up to date: `apply` takes what came into the log since `mark`, and drops every answer
+/// that this can change. An answer counts only if the log up to `mark` holds the event that was the last when the
+/// answer was read: otherwise the log may have lost events on which it rests. Memory is bounded: the answers that were
+/// not used for the longest time go first, roughly (the CLOCK algorithm).
 package final class CustomerCache<Key: Hashable, Answer> {
     @usableFromInline
     final class Entry {
@@ -97,7 +97,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
     /// Whether an answer is kept, although it may count only once the log is looked at again.
     package func keeps(_ key: Key) -> Bool { slotOfKey[key] != nil }
 
-    /// Keeps an answer, unless something came since it was read that bears on it, or the log is another by now.
+    /// Keeps an answer, unless an event that can change it came since it was read, or the log has lost its end since.
     ///
     /// - Parameters:
     ///   - environment: the one the answer is about.
@@ -130,7 +130,7 @@ package final class CustomerCache<Key: Hashable, Answer> {
         if let slot = slotOfKey[key] { remove(slot: slot) }
     }
 
-    /// Forgets what the news bear on, and is up to date with the log's head.
+    /// Drops the answers that the news can change; then the cache is up to date with the log's head.
     ///
     /// - Returns: whether the log goes on from `mark`. It does not after a backup was restored, or where the database failed
     ///   over to one that lacked the last events: then nothing read before holds.
@@ -167,7 +167,8 @@ package final class CustomerCache<Key: Hashable, Answer> {
         return true
     }
 
-    /// Lets those answers count that were read at events which the log turned out to hold, and forgets those at others.
+    /// Of the answers that were read beyond `mark`, lets those count whose last event the log holds, and drops the
+    /// others.
     private func prove(upTo position: Int64) {
         for slot in unproven {
             guard let entry = slots[Int(slot)], entry.rest.position <= position else { continue }

@@ -35,9 +35,9 @@ package struct LogNews: Sendable, Hashable {
     }
 }
 
-/// Something that came, and whose reading it can change.
+/// Something that came into the log, and the answers that it can change.
 package struct LogChange: Sendable, Hashable {
-    /// What it can bear on.
+    /// The answers that it can change.
     package enum Scope: Sendable, Hashable {
         /// Those who depend on one of the identities, or on the original transaction.
         case dependents(identities: [IdentityRef], originalTransactionID: String?)

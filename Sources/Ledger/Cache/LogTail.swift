@@ -6,7 +6,8 @@ import PostgresClient
 /// The smallest statement there is, the head of the log, proves at once how fresh everything is that was read before; see
 /// `CustomerCache`. What came is asked for only where the head has moved.
 package struct LogTail: Sendable {
-    /// The most events, and the most new identities, told apart; reading all anew costs less than telling more.
+    /// The most events, and the most new identities, that are read one by one; beyond that it is cheaper to drop all
+    /// answers.
     package static let limit = 10_000
 
     private let session: NonblockingSession

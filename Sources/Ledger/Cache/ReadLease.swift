@@ -28,13 +28,13 @@ package final class ReadLease: Sendable {
         package var asksAgainAfter = Duration.milliseconds(250)
         package var asksAfterCommit = Duration.milliseconds(20)
         package var triesAgainAfter = Duration.seconds(5)
-        /// From how many reads on in the time of a proof the lease is worth what it costs.
+        /// How many reads must come within the time of a proof for the lease to be worth its cost.
         package var leastReads = 16
 
         package init() {}
     }
 
-    /// What commits are told apart by, in the head's row.
+    /// The name of a holder in the head's row, by which its commits are recognised.
     typealias Holder = Int64
 
     /// Where the log ends.

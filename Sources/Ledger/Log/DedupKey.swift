@@ -45,10 +45,11 @@ extension LedgerFact {
     /// The remark of an event whose id another payload came under before.
     static let reusedID = "id_reused"
 
-    /// What keeps a second delivery of the same from becoming an event; `nil` for what no source numbers.
+    /// What keeps a second delivery of the same fact from becoming an event; `nil` for facts without an id of their
+    /// source.
     ///
-    /// The ids of a store are told apart by environment: each of the two numbers what it sends by itself, and neither may keep
-    /// out what the other says.
+    /// The ids of a store contain the environment: production and sandbox number independently, and an id of one must
+    /// not keep out a statement of the other.
     func statementKey(in environment: StoreEnvironment?) -> (id: String, payloadHash: Digest)? {
         func name(_ kind: String, _ id: String) -> String { "\(kind):\(environment?.rawValue ?? ""):\(id)" }
         return switch self {
@@ -73,7 +74,7 @@ extension LedgerFact {
         (AccessFact.keyRevokedType + ":" + hash.hex, hash)
     }
 
-    /// What was asked comes to one end, whatever that is.
+    /// A question or order to the store is settled once, whatever the outcome.
     static func settlementKey(of position: Int64) -> (id: String, payloadHash: Digest) {
         ("settled:\(position)", .zero)
     }

@@ -111,8 +111,8 @@ package enum EventEvidence: Sendable {
 package struct EventDraft: Sendable {
     package var environment: StoreEnvironment?
     package var source: EventSource
-    /// What the event is called: for signed statements what they report, such as `renewed`, a label that decides nothing;
-    /// for anything else the fact's own word.
+    /// The event's type: for signed statements what they report, such as `renewed`, a label that decides nothing; for
+    /// anything else the fact's `eventType`.
     package var type: String
     package var occurredAt: Timestamp?
     /// Its identity references are indices into `identities`.
@@ -151,10 +151,10 @@ package struct AppendOutcome: Sendable, Hashable {
     package let isDuplicate: Bool
     /// It is an event of its own although another payload came under the same id before.
     package var idIsReused = false
-    /// The end of the log once that was so, maybe behind the event: as long as the log holds it, it holds the event.
+    /// The end of the log after the batch, at the event or behind it: a log that holds this end holds the event, too.
     package internal(set) var end = EventMark.none
 
-    // Where the log ended by then is no part of what came of the event: it is another each time.
+    // The end is left out: it differs each time the same event is appended.
     package static func == (left: AppendOutcome, right: AppendOutcome) -> Bool {
         left.position == right.position && left.isDuplicate == right.isDuplicate
             && left.idIsReused == right.idIsReused

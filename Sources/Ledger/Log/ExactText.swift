@@ -1,7 +1,7 @@
 /// Text that is equal only byte for byte, as PostgreSQL compares it.
 ///
-/// Swift's own `String` takes two spellings of one character for the same, and so would give two customers whose ids
-/// differ in nothing else one number.
+/// Swift's `String` compares by canonical equivalence, and so would give one number to two customers whose ids differ
+/// only in the Unicode spelling of a character.
 package struct ExactText: Hashable, Sendable {
     private let utf8: [UInt8]
 

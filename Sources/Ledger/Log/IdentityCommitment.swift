@@ -3,8 +3,8 @@ import OpenSSLCrypto
 
 /// What binds an identity to its number: the SHA-256 of a random salt and the identity in clear.
 ///
-/// It stands under the hash of the first event that bears the number. The salt stands beside the identity in clear, and is
-/// erased with it; what is left then says nothing of whose it was.
+/// The hash of the first event that bears the number covers it. The salt is stored beside the identity in clear and
+/// erased with it; the commitment alone then tells nothing about the person.
 enum IdentityCommitment {
     static let saltLength = 16
 
