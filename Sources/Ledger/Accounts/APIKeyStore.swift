@@ -33,8 +33,8 @@ package struct APIKey: Sendable, Hashable {
 
 /// Makes, lists, revokes and recognises API keys.
 ///
-/// A key is what the log says of it, so nobody can change what one may do, or add one, without an event that shows it.
-/// The events are found by the hash of the secret, through the index that keeps each from being written twice.
+/// Only the log defines a key, so nobody can add one, or change what one may do, without an event that shows it. The
+/// events are found by the hash of the secret, through the unique index of dedup keys.
 package struct APIKeyStore: Sendable {
     /// How a secret key begins, so that whoever finds one, in a log or a commit, can tell what it is.
     package static let secretPrefix = "rightful_sk_"
@@ -75,7 +75,7 @@ package struct APIKeyStore: Sendable {
     /// Revokes a key for good; `false` when there is no such key, `true` also when it was revoked before.
     package func revoke(_ id: String) async throws -> Bool {
         let keys = try await keys(from: Self.allEvents, [.int(ledgerID)])
-        // Each id is one key's; should somebody have slipped in another under it, that is meant as well.
+        // Each id should be one key's; should somebody have slipped in another under it, that one is revoked as well.
         let meant = keys.filter { $0.key.id == id }
         for key in meant { try await append(.keyRevoked(KeyRevocationFact(keyID: id, secretHash: key.secretHash))) }
         return !meant.isEmpty

@@ -2,8 +2,8 @@ package import EntitlementCore
 import PostgresClient
 
 extension CommandKeys {
-    /// What was kept under a key in the last 24 hours, so that a command that becomes no event by itself is answered the same
-    /// again; `nil` where there is nothing yet.
+    /// The answer kept under a key in the last 24 hours, so that a repetition of a command that becomes no event gets
+    /// the same answer; `nil` where there is none yet.
     ///
     /// - Throws: `AppendRefusal.idempotencyConflict` when the key was taken for another request, else `LedgerError`.
     package func answer(to key: String, _ requestHash: Digest, now: Timestamp) async throws -> [UInt8]? {

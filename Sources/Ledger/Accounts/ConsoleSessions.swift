@@ -15,8 +15,8 @@ package struct ConsoleSession: Sendable, Hashable {
 
 /// Sessions of the console, which all instances share.
 ///
-/// The browser holds 256 random bits, and the database their hash: whoever reads the table can be nobody. A session is good
-/// for what the log says of its key at each request, so it ends with the key.
+/// The browser holds 256 random bits, and the database their hash, with which nobody can sign in. At each request a
+/// session may do what the log says of its key, so it ends with the key.
 package struct ConsoleSessions: Sendable {
     /// How every session's token begins, so that whoever finds one can tell what it is.
     package static let tokenPrefix = "rightful_cs_"

@@ -3,8 +3,8 @@ import PostgresClient
 
 /// A command that becomes no event by itself, sent with an idempotency key.
 ///
-/// What it comes to is kept under the key by the very transaction that does it. So it is done once, however often and at once it
-/// is sent, and whoever died in between.
+/// Its result is kept under the key by the same transaction that carries it out. So it is done once, however often and
+/// concurrently it is sent, and whichever process dies in between.
 package struct KeyedCommand: Sendable, Hashable {
     /// Unique to its sender.
     package let key: String
@@ -19,13 +19,13 @@ package struct KeyedCommand: Sendable, Hashable {
     enum Kept: Sendable {
         case nothing
         case something([UInt8])
-        /// It was another request's.
+        /// The key was used for another request.
         case other
     }
 
-    /// Takes the key up to the end of the transaction, for which whoever sends the same at once waits.
+    /// Locks the key until the end of the transaction; whoever sends the same meanwhile waits for that.
     ///
-    /// Before anything else is locked: so of two neither waits for the other for ever.
+    /// It has to come before every other lock, so that two transactions cannot deadlock.
     func take(on connection: isolated PostgresConnection) throws -> Kept {
         let record = try CommandKeys.take(key, requestHash, now: now, on: connection)
         guard record.requestHash == requestHash else { return .other }

@@ -13,7 +13,7 @@ package struct PassKeyRegister: Sendable {
         self.writer = writer
     }
 
-    /// Records the keys in use where they are others than the log says; returns whether they were.
+    /// Records the keys in use where they differ from the log's; returns whether they did.
     ///
     /// Instances with different keys each record theirs when they start; see ``keep(_:since:)`` for later.
     ///

@@ -1,20 +1,20 @@
 import EntitlementCore
 import PostgresClient
 
-/// How the log is divided into stretches, of which table `chart_part` holds what they contribute to charts.
+/// How the log is divided into stretches; table `chart_part` holds what each stretch contributes to charts.
 ///
-/// Stretches of level 0 are `positions` long; of the levels above each is as long as `width` of those below. So what a long log
-/// contributes up to any position is the sum of a few of them, and of what the events after the last one change.
+/// A stretch of level 0 has `positions` positions; a stretch of a higher level is made of `width` stretches of the
+/// level below. So a chart at any position is the sum of a few stretches, and of what the events after the last one
+/// change.
 package struct ChartLayout: Sendable, Hashable {
     /// How many positions a stretch of level 0 has.
     let positions: Int64
     /// How many stretches make one of the level above.
     let width: Int64
-    /// Nothing is put together from the stretches of this level: with the standard layout each is 34 thousand million positions
-    /// long.
+    /// The highest level: with the standard layout a stretch of it has 34 thousand million positions.
     let topLevel: Int16 = 5
 
-    /// What every program uses; whoever divided a log otherwise begins anew.
+    /// The layout that every program uses; a projection that was made with another one begins anew.
     package static let standard = ChartLayout(positions: 1024, width: 32)
 
     /// How many positions a stretch of a level has.

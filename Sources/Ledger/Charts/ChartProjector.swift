@@ -82,9 +82,10 @@ package struct ChartProjector: Sendable {
         }
     }
 
-    /// What the next complete stretches change, counted at the same time.
+    /// Counts the next complete stretches, all at the same time.
     ///
-    /// That follows from their events and those before them alone, which nobody changes: not from what is counted already.
+    /// What a stretch changes depends only on its events and those before them, which never change, not on what is
+    /// counted already.
     func countAhead(_ count: Int) async throws -> [Stretch: Counted] {
         let (checkpoint, head) = try await pool.run(doing: Self.work) { connection in
             (try Self.row.checkpoint(on: connection), try Statements.headPosition(on: connection))
@@ -137,7 +138,8 @@ package struct ChartProjector: Sendable {
                 try ChartTable.write(sum, of: whole, on: connection)
             }
             try Self.row.note(end, on: connection)
-            // What came meanwhile is for the next time: each page reads and writes the whole of its stretch, however little came.
+            // Events that came meanwhile are left to the next call: a page reads and writes its whole stretch even for
+            // one event.
             return end == head ? .done : .wentThrough(stretch)
         }
     }

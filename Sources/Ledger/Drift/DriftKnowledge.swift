@@ -1,8 +1,8 @@
 import EntitlementCore
 import PostgresClient
 
-/// What is read of customers and original transactions while a stretch of the log is gone through: each of them once, up to
-/// its end, and then shown as it was at each event.
+/// The customers and original transactions that a stretch of the log is about: each is read once, up to the end of the
+/// stretch, and then shown as it was known at each event.
 struct DriftKnowledge {
     /// What is known of a customer up to an event, of the original transactions that ever were of one product.
     struct Person {
@@ -64,7 +64,7 @@ struct DriftKnowledge {
         self.end = end
     }
 
-    /// Says something to the server where it has heard nothing for a while.
+    /// Sends the server a statement where it has heard nothing for a while, so that it does not end the transaction.
     mutating func stayAwake(
         on connection: isolated PostgresConnection, now: ContinuousClock.Instant = .now
     ) throws {

@@ -158,8 +158,8 @@ package struct DriftRegister: Sendable {
 
     /// Takes an unexplained difference of a stream upon this process, of those about which the store was not asked lately.
     ///
-    /// Those about which it was never asked come first, the oldest before all others; so what fails again and again keeps
-    /// nothing waiting.
+    /// Differences about which it was never asked come first, the oldest before the others, so that one which fails
+    /// again and again delays no other.
     ///
     /// - Returns: `nil` where there is none. What is asked about is its original transaction.
     package func takeUnexplained(_ stream: StoreStream) async throws -> FoundDrift? {
@@ -191,12 +191,13 @@ package struct DriftRegister: Sendable {
         }
     }
 
-    /// After how many seconds what the store could not be asked about is taken again: behind all others meanwhile.
+    /// How many seconds after a failed question the difference is taken again; until then all others come first.
     private static let retrySeconds = 3600.0
 
-    /// Gives one back about which the store could not be asked.
+    /// Gives back a difference about which the store could not be asked.
     ///
-    /// - Parameter isAtOnce: nothing could be asked of the store, so its turn comes first again.
+    /// - Parameter isAtOnce: whether the store could be asked about nothing at all; then this difference comes first
+    ///   again.
     package func giveBack(_ drift: FoundDrift, isAtOnce: Bool) async throws {
         try await pool.run(doing: "noting what is unexplained still") { connection in
             _ = try connection.query(

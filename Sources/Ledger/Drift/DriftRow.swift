@@ -26,7 +26,7 @@ struct DriftRow: Hashable, Sendable {
     var isOpen: Bool { end == nil }
 }
 
-/// By what an event is recognised that bears on a difference.
+/// A key of a difference: an event that names the same key may change the difference.
 enum DriftKey: Hashable, Sendable {
     case identity(IdentityRef)
     case original(OriginalKey)

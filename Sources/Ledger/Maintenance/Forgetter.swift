@@ -3,13 +3,17 @@ package import PostgresClient
 
 /// Erases who somebody is, and the evidence that says so; the events, and with them every hash, stay.
 ///
-/// A person is a customer with every alias that links lead from. Erased are their ids and account tokens, the app
-/// transaction ids that no other customer's statements bear, and the evidence of every event that names one of these or
-/// may: one that names nobody and is about one of their original transactions, and any that holds such an id, whoever it
-/// is about; and what a web checkout stated of a payment of theirs without naming anybody,
-/// or beside their mail address of nothing that is known to be anybody's. What happened is itself an
-/// event, in the same commit. Whoever appends next finds none of these ids: a later statement of the same person begins
-/// anew.
+/// A person is a customer with every alias that links lead from. Erased are:
+///
+/// - their ids and account tokens, and the app transaction ids that no other customer's statements bear;
+/// - the evidence of every event that names one of these ids, or holds one in its signed bytes;
+/// - the evidence of events that name nobody and are about one of their original transactions;
+/// - what a web checkout stated of a payment of theirs without naming anybody, or beside their mail address of
+///   something that
+///   is not known to be anybody else's.
+///
+/// The forgetting itself is an event in the same commit. Later appends do not find these ids, so a later statement of
+/// the same person begins anew.
 ///
 /// It needs a role that may delete evidence: the owner's.
 package struct Forgetter: Sendable {

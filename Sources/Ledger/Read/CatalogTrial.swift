@@ -1,9 +1,9 @@
 package import EntitlementCore
 import PostgresClient
 
-/// What a catalog would change, of everybody or of some of everybody.
+/// What a catalog would change for all customers, or for some of them.
 package struct CatalogTrial: Sendable {
-    /// Whom an effect concerns.
+    /// The customers of whom an effect is alike.
     package struct Group: Hashable, Comparable, Sendable {
         package let environment: StoreEnvironment
         package let entitlementID: String
@@ -96,7 +96,7 @@ extension LedgerReader {
                 var linked = folded[first] ?? life.facts(knownAt: trial.position)
                 var facts = linked.facts(of: identity).facts
                 folded[first] = linked
-                // Who is linked to somebody else is that customer, who is looked at by another name.
+                // An alias is left out: its customer is looked at under that customer's own id.
                 guard facts.customer == identity else { continue }
                 facts = facts.ofCustomerAlone()
                 guard !facts.originals.isEmpty || !facts.grants.isEmpty else { continue }

@@ -140,7 +140,7 @@ enum CustomerQuery {
         var connected = Set(part.identities.values)
         for event in part.ownership.values { connected.formUnion(event.fact.identities) }
         if !question.numbered.isEmpty {
-            // Whose the wanted original transactions are leads to those who were not looked at, where they are the same.
+            // The wanted original transactions may belong to people whom the walk has not reached.
             let strangers = Set(events.flatMap(\.fact.identities)).subtracting(connected)
             if !strangers.isEmpty {
                 let more = OwnershipQuery.events(

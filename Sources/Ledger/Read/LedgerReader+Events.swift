@@ -52,14 +52,14 @@ extension LedgerReader {
         return EventPage(events: events, hasMore: true, nextAfter: last)
     }
 
-    /// The events that bear on this customer by what they state themselves, in order: those that name the customer or
-    /// somebody linked to them, those of original transactions that were claimed by or transferred to one of them, and
-    /// the transfers of those that statements say are theirs.
+    /// The events about this customer, in order: those that name the customer or somebody linked to them, those of
+    /// original transactions that were claimed by or transferred to one of them, and the transfers of those that
+    /// statements say are theirs.
     ///
-    /// Of an original that statements say is theirs, what names nobody is among them where nobody else is named; a claim in
-    /// vain counts for nothing there, and neither does a name that stands where Stripe is told of something else. Who is linked
-    /// goes by the links in force. Of somebody who was linked once only the links are there, without a name, as are what states
-    /// the purchases of others that this customer received.
+    /// Events that name nobody are among them where statements say that their original is the customer's and name
+    /// nobody else; a claim in vain counts as no name there, nor does one in a place where Stripe is told of something
+    /// else. Links count while they are in force. Of somebody who was linked once only the links are shown, and without
+    /// a name; so are statements of others' purchases that this customer received.
     ///
     /// - Parameter app: leaves out what is not about this app.
     package func events(

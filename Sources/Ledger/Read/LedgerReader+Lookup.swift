@@ -18,13 +18,14 @@ package struct CustomerMatch: Sendable, Hashable {
 }
 
 extension LedgerReader {
-    /// How often a look-up goes on behind original transactions of which nothing is told, and the least it looks at each time.
+    /// How often a look-up goes on after original transactions that must not be shown, and how many it reads each time
+    /// at least.
     private static let lookupRounds = 20
     private static let lookupPage = 100
 
-    /// Whose the periods are that bear what is asked for, in the order of environments and original transactions.
+    /// The owners of the periods that bear what is asked for, in the order of environments and original transactions.
     ///
-    /// What nobody owns, or somebody who was forgotten, is left out.
+    /// Periods without an owner, and those of people who were forgotten, are left out.
     ///
     /// - Parameter most: of how many original transactions is told.
     /// - Returns: also whether there are more of them.
@@ -62,7 +63,7 @@ extension LedgerReader {
             var told: [OriginalKey: [CustomerMatch]] = [:]
             var last: OriginalKey?
             var hasMore = true
-            // What other apps know, and what nobody owns, must not take the place of what is told.
+            // Matches that are not shown (other apps' purchases, and those without an owner) must not use up the limit.
             for _ in 0..<Self.lookupRounds where hasMore && told.count <= most {
                 let found = try connection.query(
                     """

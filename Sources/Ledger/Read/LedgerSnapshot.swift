@@ -36,8 +36,8 @@ package struct LedgerSnapshot: Sendable {
     package let catalogPosition: Int64
     /// The ledger's numbers for those of the customer ids asked for which it knows.
     package let identities: [ExactText: IdentityRef]
-    /// Everybody whom links, ever made, connect with the customer ids asked for, themselves included; of those whose
-    /// numbers alone were wanted themselves.
+    /// The customer ids asked for and everybody whom any link, in force or not, connects with them; of those whose
+    /// numbers alone were wanted only they themselves.
     package let connected: Set<IdentityRef>
     /// Every link, ever made, among those, in the order of positions.
     package let links: [RecordedLink]

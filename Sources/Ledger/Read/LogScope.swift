@@ -1,7 +1,7 @@
 package import EntitlementCore
 import PostgresClient
 
-/// What of the log somebody may hear of who is bound to an environment, to an app, or to both.
+/// The part of the log that a credential may see: of one environment, of one app, of both, or all of it.
 package struct LogScope: Hashable, Sendable {
     /// `nil`: both.
     package let environment: StoreEnvironment?
@@ -23,8 +23,8 @@ package struct LogScope: Hashable, Sendable {
 
     /// Those of some events that may be shown to somebody who names no customer.
     ///
-    /// Which keys there are is told to nobody who is bound. Links and grants hold in every app, and would tell whoever is
-    /// bound to one of the customers of others.
+    /// Events about keys are shown only where nothing is excluded. Links and grants hold in every app, so a credential
+    /// of one app would learn of other apps' customers by them.
     func shown(_ events: [ShownEvent], on connection: isolated PostgresConnection) throws -> [ShownEvent] {
         guard !isWhole else { return events }
         let readable = events.filter { event in

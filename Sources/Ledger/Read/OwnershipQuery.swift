@@ -1,7 +1,7 @@
 import EntitlementCore
 import PostgresClient
 
-/// An event that decides whose something is: a link, claim, transfer, its undoing, grant or revocation of one.
+/// An event that decides ownership: a link, a claim, a transfer or its undoing, a grant or its revocation.
 struct OwnershipEvent: Sendable {
     let position: Int64
     let recordedAt: Timestamp
@@ -223,7 +223,7 @@ enum OwnershipQuery {
 }
 
 extension OwnershipMap {
-    /// The map that ownership events, whatever their order, draw.
+    /// The map that results from ownership events, given in any order.
     init(_ events: [OwnershipEvent]) {
         self.init()
         for event in events.sorted(by: { $0.position < $1.position }) {
@@ -233,7 +233,7 @@ extension OwnershipMap {
 }
 
 extension GrantBook {
-    /// The grants that ownership events, whatever their order, tell of.
+    /// The grants that result from ownership events, given in any order.
     init(_ events: [OwnershipEvent]) {
         self.init()
         for event in events.sorted(by: { $0.position < $1.position }) {

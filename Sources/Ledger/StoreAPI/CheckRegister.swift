@@ -15,10 +15,10 @@ package struct DueCheck: Sendable, Hashable {
     package let expectedAt: Timestamp?
 }
 
-/// What the store is to be asked about, and who does: one process at a time for each stream.
+/// What the store is to be asked about, and which process does it: one at a time for each stream.
 ///
-/// By when the store must have spoken and when it is asked next are two instants: to ask in vain moves the second alone, so
-/// what is overdue stays so until the store has spoken.
+/// There are two instants: by when the store must have spoken, and when it is asked next. A question without news moves
+/// only the second, so an overdue original stays overdue until the store has spoken.
 package struct CheckRegister: Sendable {
     private static let errorLimit = 1000
     /// How long something waits for the history of notifications to be read, in milliseconds.
@@ -33,7 +33,7 @@ package struct CheckRegister: Sendable {
         self.holder = holder
     }
 
-    /// Takes the stream's checks upon this process, or says once more that it has them; `false` where another has them.
+    /// Takes or renews this process's lease on the stream's checks; `false` where another process has it.
     package func hold(_ stream: StoreStream) async throws -> Bool {
         try await run { connection in
             try connection.query(
@@ -54,7 +54,7 @@ package struct CheckRegister: Sendable {
         }
     }
 
-    /// Leaves the stream's checks to whoever comes.
+    /// Gives the lease on the stream's checks up.
     package func release(_ stream: StoreStream) async throws {
         try await run { connection in
             _ = try connection.query(

@@ -29,7 +29,7 @@ package struct ConsumptionRequest: Sendable, Hashable {
         stream = StoreStream(app: notification.bundleID, environment: environment)
         originalTransactionID = transaction.originalTransactionID
         transactionID = transaction.transactionID
-        // A date to come gives no more time.
+        // A date in the future does not extend the time to answer.
         self.recordedAt = recordedAt
         askedAt = min(notification.signedDate ?? recordedAt, recordedAt)
     }
@@ -179,7 +179,7 @@ package struct ConsumptionRegister: Sendable {
 
     // MARK: - Whose turn it is
 
-    /// Takes the stream's questions upon this process, or says once more that it has them; `false` where another has them.
+    /// Takes or renews this process's lease on the stream's questions; `false` where another process has it.
     package func hold(_ stream: StoreStream) async throws -> Bool {
         try await run { connection in
             try connection.query(
@@ -197,7 +197,7 @@ package struct ConsumptionRegister: Sendable {
         }
     }
 
-    /// Leaves the stream's questions to whoever comes.
+    /// Gives the lease on the stream's questions up.
     package func release(_ stream: StoreStream) async throws {
         try await run { connection in
             _ = try connection.query(

@@ -97,7 +97,7 @@ package struct ImportRegister: Sendable {
     /// Gives a sign of life.
     package func touch() async throws { try await row.change() }
 
-    /// Leaves the import to whoever comes.
+    /// Gives the import up, so that another process may take it.
     package func release() async throws { try await row.letGo() }
 
     private var key: [(column: String, value: PostgresValue)] {

@@ -3,8 +3,8 @@ package import PostgresClient
 
 /// Spreads requests to the store over time, for all instances of the service together.
 ///
-/// One row holds the moment after the last one that was reserved; whoever asks moves it on. It holds too until when the store
-/// takes no more. By the database's clock, so that instances whose clocks differ agree.
+/// One row holds the next free moment, which each reservation moves on, and until when the store takes no more
+/// requests. Both go by the database's clock, so that instances whose clocks differ agree.
 package struct StoreQuotas: Sendable {
     /// When a request may be sent; in milliseconds from now.
     package enum Turn: Sendable, Equatable {

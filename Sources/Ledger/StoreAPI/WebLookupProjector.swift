@@ -19,8 +19,9 @@ package struct WebCall: Sendable, Hashable {
 
 /// Notes, behind the log, what is to be read from Stripe's API.
 ///
-/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once, and
-/// nothing is owed that is not noted: a process that was killed after it appended an event leaves that to the next.
+/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once.
+/// What has to be read follows from the log alone, so a process that is killed after it appended an event leaves
+/// nothing unnoted.
 package struct WebLookupProjector: Sendable {
     /// What is noted once is done once: another version goes on where the last one was.
     static let row = ProjectionRow(name: "web_lookup", version: 1)

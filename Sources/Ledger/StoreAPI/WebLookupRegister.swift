@@ -53,7 +53,8 @@ package enum WebLookupTaking: Sendable {
 
 /// What is to be read from Stripe's API: a queue that any number of processes work on.
 ///
-/// Whoever takes something moves on when it is tried next. So what a process had taken that was killed is tried again then.
+/// Taking an entry moves the instant at which it is tried next. So an entry whose process was killed is tried again
+/// then.
 package struct WebLookupRegister: Sendable {
     /// How long something is one process's alone; longer than it may take.
     package static let hold = Duration.seconds(30)

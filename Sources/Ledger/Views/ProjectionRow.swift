@@ -1,7 +1,7 @@
 import EntitlementCore
 import PostgresClient
 
-/// The row in table `projection` of something that follows the log: how far it has come, and the lock of whoever is at it.
+/// The row in table `projection` of one projector: its checkpoint, and the lock of the process that is at work.
 struct ProjectionRow: Sendable {
     let name: String
     /// Changes whenever the same log would give something else; what another version derived counts for nothing.

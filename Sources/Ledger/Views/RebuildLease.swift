@@ -1,10 +1,10 @@
 import EntitlementCore
 import PostgresClient
 
-/// Who works on the rebuild: one at a time, told by a name in its row and a heartbeat with every page.
+/// Lets one process at a time work on the rebuild: its name is in the row, with a heartbeat at every page.
 ///
-/// No session's advisory lock, which a pooler between us and the database would lose or keep at will. A lease that
-/// runs out while its holder still works does no harm: each page checks the name under the row's lock.
+/// An advisory lock of a session would not do: a pooler between us and the database could lose or keep it. A lease that
+/// runs out while its holder still works does no harm, because each page checks the name under the row's lock.
 struct RebuildLease: Sendable {
     let holder: String
     /// How long it may be silent before another may take over.

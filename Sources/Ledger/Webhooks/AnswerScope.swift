@@ -7,7 +7,7 @@ struct AnswerScope: Sendable {
     /// What came before this position, or before this instant, is told to nobody.
     let sincePosition: Int64
     let since: Timestamp
-    /// Up to which position everybody was looked at for what bears on all.
+    /// Up to which position everybody was looked at for events that concern all customers.
     private(set) var settledPosition: Int64
     /// The walk over everybody that is under way.
     private(set) var walk: Walk?

@@ -1,7 +1,7 @@
 import EntitlementCore
 import PostgresClient
 
-/// An event, and on whose answers it may bear.
+/// An event, and the people whose answers it may change.
 struct BearingEvent: Sendable {
     let position: Int64
     let recordedAt: Timestamp
@@ -11,7 +11,8 @@ struct BearingEvent: Sendable {
 
     /// The events after a position, up to and with another one, in their order.
     ///
-    /// An event that no answer rests on, such as a key's, bears on nobody; a catalog bears on everybody, and is told apart.
+    /// An event on which no answer rests, such as a key's, names nobody here; a catalog, which concerns everybody, is
+    /// handled apart.
     static func read(
         from start: Int64, to end: Int64, on connection: isolated PostgresConnection
     ) throws -> [BearingEvent] {

@@ -68,13 +68,13 @@ package struct DeliveryOutcome: Sendable {
     }
 }
 
-/// Hands out what is due, and notes what came of it.
+/// Hands out the deliveries that are due, and records their outcomes.
 ///
-/// What was handed out is due again after a while, should nothing be noted of it: so whoever dies with a delivery leaves it to
-/// another, which sends it once more. Of each customer one delivery is due at a time, so an endpoint hears of each in order,
+/// A delivery that was handed out is due again after a while unless its outcome is recorded, so another process sends it
+/// again if this one dies. Of each customer one delivery is due at a time, so an endpoint hears of each customer in order,
 /// however many processes send to it.
 package struct DeliveryDesk: Sendable {
-    /// The most that is handed out of one endpoint at once; of one that takes nothing, one at a time.
+    /// The most deliveries of one endpoint that are handed out at once; of an endpoint that fails, one at a time.
     package static let endpointLimit = 64
 
     private let pool: PostgresPool
@@ -200,7 +200,8 @@ package struct DeliveryDesk: Sendable {
         }
     }
 
-    /// The last words to whoever was forgotten name them, and are kept until they are said or given up.
+    /// The last message about somebody who was forgotten names them, and is kept only until it is delivered or given
+    /// up.
     private static func letGoOfFarewells(
         _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
     ) throws {

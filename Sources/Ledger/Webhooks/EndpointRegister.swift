@@ -60,8 +60,8 @@ package struct EndpointAmendment: Sendable, Hashable {
 
 /// Makes, lists, changes and removes endpoints of webhooks.
 ///
-/// An endpoint is what the log says of it, so nobody can add one, or lead one elsewhere, without an event that shows it: an
-/// address or a secret in the database counts only where its hash is the log's.
+/// Only the log defines an endpoint, so nobody can add or redirect one without an event that shows it: an address or a
+/// secret in the database counts only where its hash is in the log.
 package final class EndpointRegister: Sendable {
     /// The most endpoints at a time.
     package static let limit = 20_000
@@ -213,7 +213,8 @@ package final class EndpointRegister: Sendable {
         return position
     }
 
-    /// Changes an endpoint; where nothing would be another there is no event, unless one has to remember a key.
+    /// Changes an endpoint; where nothing would change there is no event, unless one has to remember an idempotency
+    /// key.
     ///
     /// - Returns: the position of the last event about it.
     package func change(

@@ -1,9 +1,10 @@
 import PostgresClient
 
-/// What waits for its next try is tried now: where an endpoint takes messages again, is resumed or is elsewhere.
-///
-/// That may be a delivery of each of very many customers. So it is noted of the endpoint, and done in pages by whoever takes what
-/// is due; should they die, the next one goes on.
+// Deliveries that wait for their next attempt are sent at once when an endpoint takes messages again, is resumed or has
+// moved.
+//
+// That may be a delivery of each of very many customers. So a mark is set on the endpoint, and the processes that take
+// what is due do it in pages; should one die, the next goes on.
 extension Outbox {
     /// Notes that whatever an endpoint is to be sent again later is due now.
     static func hurry(_ endpoint: String, on connection: isolated PostgresConnection) throws {

@@ -11,9 +11,9 @@ struct LifeKey: Hashable, Comparable, Sendable {
     }
 }
 
-/// All that was ever known in one environment of a customer, and of everybody whom links, ever made, connect with them.
+/// All that was ever known in one environment of a customer and of everybody whom any link connects with them.
 ///
-/// It serves each of these names alike, since links lead in both directions.
+/// It is the same for each of these identities, because links are followed in both directions.
 struct KnownLife: Sendable {
     let environment: StoreEnvironment
     /// Everybody whom links, ever made, connect with the customer.

@@ -1,11 +1,11 @@
 import EntitlementCore
 import Synchronization
 
-/// Knows when customers may have been looked at by a clock that was ahead of the present.
+/// Tells whether customers may have been looked at by a clock that was ahead of the present.
 ///
-/// Their rows say so, but nothing leads to these rows; so they are searched when this process begins, and when its clock went
-/// back. A clock that went back may as well be the wrong one, and what has begun since would be told to have ended; so it is
-/// believed only once it has gone on from there for a while.
+/// Their rows say so, but no index finds these rows; so they are searched when this process starts, and when its clock
+/// went back. The clock that went back may be the wrong one, and then what has begun since would be reported as ended;
+/// so it is believed only once it has gone on for a while.
 final class LookedAhead: Sendable {
     /// How far ahead an instant may lie and is still taken for the present, in milliseconds: the clocks of several machines differ,
     /// and the present comes to it by itself before long.

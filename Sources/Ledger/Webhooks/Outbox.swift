@@ -6,7 +6,7 @@ struct OutboxMessage: Sendable {
     enum Content: Sendable {
         /// A customer's answer has become another one.
         case answer(AnswerChange)
-        /// Something became of a customer's purchases, and the entitlements before and after it.
+        /// Something happened to a customer's purchases; with the entitlements before and after it.
         case purchase(PurchaseNews, AnswerCause, before: [UInt8], after: [UInt8])
         /// An event of the log: the one at the position.
         ///
@@ -222,7 +222,8 @@ enum Outbox {
 
     /// Locks endpoints, which guards everything that waits for them.
     ///
-    /// Whoever changes that takes these locks first, and in the same order: so of two neither waits for the other for ever.
+    /// Whoever changes deliveries takes these locks first and in the same order, so that two transactions cannot
+    /// deadlock.
     static func lock(_ endpoints: Set<String>, on connection: isolated PostgresConnection) throws {
         try connection.query(
             "SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = ANY ($2) ORDER BY endpoint FOR UPDATE",

@@ -26,7 +26,7 @@ final class KnownCustomer: ShownAnswers {
     }
 }
 
-/// Goes through what is to be told of one customer, from one moment to the next.
+/// Finds what is to be told of one customer, from one moment to the next; see ``AnswerWalk``.
 protocol CustomerWalk {
     /// Up to where the log is believed.
     var position: Int64 { get }
@@ -36,13 +36,13 @@ protocol CustomerWalk {
     /// What there was to tell so far, in its order.
     var messages: [OutboxMessage] { get }
 
-    /// Lets time pass, up to and with an instant, while nothing is learned that bears on the customer.
+    /// Lets time pass up to and including an instant, while no event about the customer comes.
     mutating func pass(until end: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws
 
-    /// Goes back to an earlier instant, which a clock that was ahead had passed, and tells what is so then if something else was told.
+    /// Goes back to an earlier instant, where a clock that was ahead had passed it, and corrects what was told.
     mutating func goBack(to earlier: Timestamp, _ known: KnownCustomer, knownAt position: Int64) throws
 
-    /// Learns what is known at a later position, at this instant.
+    /// Goes on to a later position at the same instant.
     mutating func learn(
         _ known: KnownCustomer, knownAt position: Int64, _ cause: AnswerCause, _ moves: inout PurchaseMoves) throws
 }
@@ -82,9 +82,9 @@ struct ToldAnswers: CustomerWalk {
     }
 }
 
-/// A walk through a customer's purchases, with what became of them.
+/// A walk through a customer's purchases, with the messages about them.
 ///
-/// A name that was linked to another is no customer, and nothing is told of it: it would be told twice.
+/// An alias is not a customer of its own, and nothing is told of it: it would be told twice.
 struct PurchaseWalk: CustomerWalk {
     private(set) var position: Int64
     private(set) var instant: Timestamp
@@ -164,9 +164,9 @@ struct PurchaseWalk: CustomerWalk {
 
 /// Purchases that went from somebody, or came to somebody, by one event.
 ///
-/// Where all that gave somebody access went to one other customer, it was transferred, which is told to both. What only went
-/// has ended, and what only came was bought; and so it is told where the one has something left, or another got some of it:
-/// RevenueCat's receivers take a transfer for all that a customer has.
+/// Where everything that gave one customer access went to one other customer, both are told of a transfer. Otherwise
+/// the one is told that the purchases ended and the other that they were bought, because RevenueCat's receivers take a
+/// transfer to be about everything that a customer has.
 struct PurchaseMoves {
     private struct Side {
         let key: WatchKey

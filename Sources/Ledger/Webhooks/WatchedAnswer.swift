@@ -1,7 +1,7 @@
 import EntitlementCore
 import PostgresClient
 
-/// Whose answer is watched, for whom.
+/// The customer whose answer is watched, and for which endpoints: those of every app, or of one.
 struct WatchKey: Hashable, Sendable {
     /// As columns `app` hold it.
     let app: String
@@ -79,7 +79,7 @@ struct WatchedAnswer: Hashable, Sendable {
 
     static func write(_ rows: [WatchedAnswer], on connection: isolated PostgresConnection) throws {
         guard !rows.isEmpty else { return }
-        // In one order for all, so that nobody waits for whoever waits for them, such as who forgets somebody.
+        // In the same order as every other transaction, such as a forgetting, so that two cannot deadlock.
         try connection.query(
             """
             INSERT INTO answer_watch (ledger_id, app, identity, environment, position, looked_at, next_at)
