@@ -200,8 +200,7 @@ package struct DeliveryDesk: Sendable {
         }
     }
 
-    /// The last message about somebody who was forgotten names them, and is kept only until it is delivered or given
-    /// up.
+    /// The last message about somebody forgotten names them, and is kept only until it is delivered or given up.
     private static func letGoOfFarewells(
         _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
     ) throws {

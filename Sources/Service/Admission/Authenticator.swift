@@ -15,7 +15,7 @@ final class Authenticator: Sendable {
         /// The cookie of a session of the console.
         case session(String)
 
-        /// Whether strangers would send it to guess a secret key, or what stands for one.
+        /// Whether it may be a guess at a secret key, or at something as good as one.
         var looksLikeSecretKey: Bool {
             switch self {
             case .key(let secret, _): secret.hasPrefix(APIKeyStore.secretPrefix)
@@ -96,7 +96,7 @@ final class Authenticator: Sendable {
         return .key(secret: text, hash: sha256(Array(text.utf8)))
     }
 
-    /// Whether it was a secret key, or a session of one, when it was last looked at, be that long ago.
+    /// Whether it was a secret key, or a session of one, when it was last looked up, however long ago.
     func wasSecretKey(_ presented: Presented) -> Bool {
         switch presented {
         case .key(_, let hash): remembered.withLock { $0[hash]?.key.isPublishable } == false
@@ -127,7 +127,7 @@ final class Authenticator: Sendable {
         return remembered.withLock { $0[hash] }.map { now < $0.until } ?? false
     }
 
-    /// Who would pay for a request, as far as is known without asking anybody.
+    /// The rate limits that a request would be counted against, as far as is known without asking the database.
     func payers(
         of presented: Presented, _ address: ClientAddress, at now: ContinuousClock.Instant
     ) -> [RateLimiter.Subject] {
@@ -149,10 +149,10 @@ final class Authenticator: Sendable {
         return known
     }
 
-    /// Whose it is.
+    /// The credential that a request presents.
     ///
-    /// With `worksInOutage` a key recognised before is taken while the database is away, so that a monitor can be told
-    /// that it is.
+    /// With `worksInOutage` a key that was recognised before is accepted while the database is away, so that a monitor
+    /// can be told of the outage.
     ///
     /// - Throws: `unauthenticated`, or what the database throws.
     func credential(_ presented: Presented, worksInOutage: Bool = false) async throws -> Credential {

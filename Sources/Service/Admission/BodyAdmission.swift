@@ -1,10 +1,10 @@
 import EntitlementCore
 import HTTPServer
 
-/// Whose bodies are taken: asked when the head of a request is there.
+/// Decides from the head of a request whether its body may come.
 ///
-/// Bodies are held in memory until they are whole, so nothing is taken from whoever will be refused anyway. Nothing is
-/// spent here that is spent again when the whole request is there. What the store sends has a memory of its own, which
+/// Bodies are held in memory until they are whole, so no body is taken from a client that will be refused anyway.
+/// Nothing is charged here that is charged again for the whole request. Notifications have a memory of their own, which
 /// nobody else's bodies can fill.
 extension Application {
     /// Bodies up to this length are taken from whoever shows a credential, good or not: to look it up would cost more.

@@ -21,8 +21,8 @@ enum ClientAddress: Sendable, Hashable {
 
     /// The client of a request.
     ///
-    /// Each proxy appends the peer it was called by to `X-Forwarded-For`. So what a trusted peer appended is believed,
-    /// and what that in turn names, as long as it is trusted too; whatever stands before was written by who knows whom.
+    /// Each proxy appends its own peer to `X-Forwarded-For`. So the last entry is believed if the peer is trusted, the
+    /// one before it if the last entry is trusted too, and so on; anybody may have written the entries before that.
     init(of head: HTTPRequestHead, trusting proxies: [NetworkRange]) {
         // The name of an interface may follow a neighbour's address, and is no part of it.
         guard var client = IPAddress(head.remoteAddress.prefix { $0 != "%" }) else {

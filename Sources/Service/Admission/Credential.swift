@@ -26,9 +26,9 @@ enum Credential: Sendable {
         }
     }
 
-    /// What of the log it may hear of: nothing of another environment or app than its own.
+    /// The part of the log that it may see: only its own environment and app, where it is bound to them.
     ///
-    /// What a publishable key is told of is proven by what was posted, and by that alone.
+    /// A publishable key sees only what the posted statements prove.
     var scope: LogScope {
         switch self {
         case .secretKey, .customerToken: LogScope(environment: onlyEnvironment, app: onlyBundleID.map { AppScope($0) })
@@ -87,7 +87,7 @@ extension Credential {
         }
     }
 
-    /// Whoever is bound to an app or an environment neither does nor hears what holds beyond it.
+    /// A credential that is bound to an app or an environment may neither do nor see anything that reaches beyond it.
     private func check(for reach: Route.Reach) throws(Problem) {
         switch reach {
         case .bounds: return

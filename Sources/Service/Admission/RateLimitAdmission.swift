@@ -23,10 +23,11 @@ extension Application {
         return credential
     }
 
-    /// The credential, at the expense of the client's address where that is no secret key.
+    /// Looks up the credential; the client's address is charged for it, unless it is a secret key.
     ///
-    /// The address pays before anything is looked up, and is paid back for who turns out to hold a secret key; a key known
-    /// from before needs no such advance. So strangers can neither keep the database busy nor keep such a key out.
+    /// The address is charged before the look-up, and gets the token back if the credential is a secret key; for a key
+    /// that was recognised before it is not charged at all. So strangers can neither keep the database busy nor lock
+    /// such a key out.
     func authenticate(_ request: HTTPRequest, worksInOutage: Bool) async throws -> Credential {
         let address = ClientAddress(of: request.head, trusting: trustedProxies)
         var payer = RateLimiter.Subject.address(address)
@@ -53,7 +54,7 @@ extension Application {
         }
     }
 
-    /// Looks up what stands for a secret key, at the expense of the client's address where it is good for nothing.
+    /// Looks up something as good as a secret key; the client's address is charged where it turns out to be invalid.
     ///
     /// - Throws: `rate_limited`, or what `look` throws.
     func atGuessersExpense<Found>(

@@ -2,13 +2,13 @@ import AppStoreServer
 import Dispatch
 import HTTPServer
 
-/// Who pays for signatures that do not verify.
+/// Charges clients for signatures that do not verify.
 ///
-/// Whatever the store has signed costs its sender nothing. Everything else costs the client's address what the attempt
-/// took, in checks of signatures. When the address has spent its share, certificates that are not known here are looked at
-/// no more, and what then fails is answered `rate_limited`. A notification of the store's still comes through, because its
-/// certificates are known from those before it: it costs the check of a signature or two, and that is done for anybody. So
-/// it does when a forger has the same address, as behind a proxy that is not configured as trusted.
+/// What the store has signed costs its sender nothing. Everything else costs the client's address as many checks of
+/// signatures as the attempt took. When the address has spent its share, certificates that are not known yet are not
+/// checked any more, and what fails then is answered `rate_limited`. A notification of the store's still comes through,
+/// because its certificates are known from earlier ones and checking its one or two signatures is never refused. That
+/// holds even when a forger has the same address, as behind a proxy that is not configured as trusted.
 extension Application {
     /// Runs work that verifies signatures, on a thread of Dispatch.
     ///

@@ -1,11 +1,11 @@
 import EntitlementCore
 
-/// Says whether the clock is believed before what cannot be undone, such as letting go of what is old.
+/// Tells whether the clock may be trusted before something irreversible is done, such as deleting what is old.
 ///
-/// It is not where it went further than time did since it was believed last, by this process's own count. One that stays ahead
-/// is believed after a day: then it was behind before, or the machine stood still.
+/// It may not where it has advanced further since the last look than this process's monotonic clock. One that stays
+/// ahead for a day is trusted again: then it was behind before, or the machine was suspended.
 struct BelievedTime {
-    /// By how much the clock may go further.
+    /// By how much the clock may advance further.
     private static let tolerance = Duration.seconds(60)
     /// How long it has to stay ahead.
     private static let probation = Duration.seconds(86_400)

@@ -1,9 +1,9 @@
 package import EntitlementCore
 package import Ledger
 
-/// Sees to it that the log goes on saying which keys sign passes: it may lose that, as after a failover.
+/// Records again which keys sign passes where the log has lost that, as after a failover.
 package struct PassKeyWatch: Sendable {
-    /// Between two looks: for so long the log may name others.
+    /// Between two looks; for so long the log may name other keys.
     private static let interval = Duration.seconds(3600)
 
     private let keys: [PassKeyFact]

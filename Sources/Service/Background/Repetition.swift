@@ -1,8 +1,8 @@
 import OutgoingHTTP
 
-/// When work is done that goes on for as long as the service runs.
+/// The schedule of work that is repeated for as long as the service runs.
 package struct Repetition: Sendable {
-    /// What came of one time.
+    /// The outcome of one run.
     package enum Outcome: Sendable {
         case done
         /// Some of it was done, and the rest is to be done at once.
@@ -17,7 +17,7 @@ package struct Repetition: Sendable {
     /// While another process is at work.
     private let elsewhere: Duration
     private let backoff: Backoff
-    /// Between questions whether it is wanted before its time.
+    /// How often it is asked whether a run is wanted earlier.
     private let look: Duration
 
     /// - Parameters:

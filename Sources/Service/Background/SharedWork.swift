@@ -1,6 +1,5 @@
-/// Work that those share who want it at the same time.
-///
-/// Whoever comes while it is under way waits for the next time, which is one for all of them: it begins after they came.
+/// Work that callers share: all who ask for it while a run is under way wait for the next run, which begins after they
+/// asked.
 actor SharedWork {
     private let work: @Sendable () async throws -> Void
     private var running: Task<Void, any Error>?
@@ -8,7 +7,7 @@ actor SharedWork {
 
     init(_ work: @escaping @Sendable () async throws -> Void) { self.work = work }
 
-    /// Waits until the work was done that began after this.
+    /// Waits for a run that began after this call.
     ///
     /// - Throws: what the work threw. It goes on when the current task is cancelled.
     func join() async throws {

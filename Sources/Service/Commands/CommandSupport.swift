@@ -4,7 +4,7 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-/// What a command comes to, as the ledger stands.
+/// What a command leads to in the present state of the ledger.
 enum CommandStep: Sendable {
     case append(EventDraft)
     /// The event at this position says so already.
@@ -69,7 +69,8 @@ extension Application {
         }
     }
 
-    /// What a command is answered of what could read otherwise later: as it was made the first time, and kept since.
+    /// The part of a command's answer that could read differently later: it is made the first time, and kept for
+    /// repetitions.
     ///
     /// - Parameter make: without a secret, and without anybody's identity, which could not be erased there.
     func kept(for call: Call, make: () async throws -> [UInt8]) async throws -> [UInt8] {
@@ -107,9 +108,9 @@ extension Application {
         }
     }
 
-    /// Refuses a credential that is bound to one app to name an Apple account of which that app knows no purchase.
+    /// Refuses to let a credential of one app name an Apple account of which that app knows no purchase.
     ///
-    /// It may be another app's. Whatever is given to it there, or linked with it, that app's customer would have part in.
+    /// The account may be another app's customer, who would then share in whatever is granted to it or linked with it.
     func checkMayName(_ customer: CustomerID, _ scope: LogScope, param: String?) async throws {
         guard scope.app != nil, let id = customer.appTransactionID,
             try await reader.customers(.appTransactionID(id), only: scope).matches.isEmpty

@@ -16,10 +16,10 @@ struct Call: Sendable {
     /// The API key that sends it; `nil` for a customer token, and where none is needed.
     var key: APIKey? { credential?.key }
 
-    /// Who orders what it asks for, as the log is to remember it: the key's name.
+    /// Who gives the order, as the log records it: the name of the key.
     var actor: String? { key?.name }
 
-    /// What of the log its sender may hear of.
+    /// The part of the log that its sender may see.
     var scope: LogScope { credential?.scope ?? .whole }
 
     /// The customer the path names.

@@ -1,6 +1,6 @@
-/// Waits no longer than `limit` for work that may not end when it is cancelled; `nil` when time was up.
+/// Waits no longer than `limit` for work, even if it does not react to cancellation; `nil` when the time is up.
 ///
-/// The work then goes on by itself, and what becomes of it is lost.
+/// The work is then cancelled and left to itself; its result is lost.
 func within<Value: Sendable>(
     _ limit: Duration, _ work: @escaping @Sendable () async throws -> Value
 ) async throws -> Value? {

@@ -14,9 +14,9 @@ struct Route: Sendable {
         case shop
     }
 
-    /// Whom what a request does or tells concerns.
+    /// How far the effects and the answer of a request reach.
     enum Reach: Sendable, Hashable {
-        /// What lies in one environment of one app: whoever is bound to these is held to them.
+        /// Within one environment of one app; a credential that is bound to these may use it, and is held to them.
         case bounds
         /// Every app of an environment, as a grant does.
         case everyApp

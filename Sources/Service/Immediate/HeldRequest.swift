@@ -18,7 +18,7 @@ struct HeldRequest {
     let question: Question
     /// The key that sends it; `nil` for a customer token.
     let key: RememberedKeys.Key?
-    /// Whose buckets paid for it, to be paid back should the general path take it.
+    /// The rate limits that were charged for it; they get it back if the general path takes the request.
     let payers: [RateLimiter.Subject]
     let receivedAt: ContinuousClock.Instant
 }

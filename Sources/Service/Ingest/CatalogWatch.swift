@@ -2,10 +2,10 @@ import EntitlementCore
 import Ledger
 import Synchronization
 
-/// Says what the catalog has to say about a purchase as it comes in: for an operator's eyes only, it decides nothing.
+/// Remarks on products of incoming purchases that the catalog does not know or gives no duration; it decides nothing.
 ///
-/// The catalog is read at most once in `lifetime`, so a notification costs no query; and it is waited for but shortly,
-/// because its answer must not wait for those who read.
+/// The catalog is read at most once in `lifetime`, so a notification costs no query. It is waited for only briefly,
+/// because a notification must not wait for readers of the database.
 final class CatalogWatch: Sendable {
     private struct Known {
         let catalog: Catalog

@@ -1,6 +1,6 @@
 package import EntitlementCore
 
-/// How far what devices of one app bring beside a key, a token or nothing is believed.
+/// How far the app transactions of one app's devices are trusted, as it is configured.
 package struct DeviceTrust: Sendable, Hashable {
     /// When an app transaction proves whose device it is.
     ///
@@ -27,7 +27,7 @@ package struct DeviceTrust: Sendable, Hashable {
     }
 }
 
-/// What every app says of that, for each of its environments.
+/// The trust in the devices of every app, for each of its environments.
 package struct DeviceTrustTable: Sendable {
     private struct Place: Hashable {
         /// Byte for byte, as apps are told apart.

@@ -21,19 +21,19 @@ struct ReconcileDecision: Sendable {
     let app: IdentityRef?
     /// Everybody who is this customer, every link followed, as a number of the ledger.
     let person: IdentityRef
-    /// The app to which what the sender is told is held; `nil`: all that is the customer's.
+    /// The only app about which the sender is told anything; `nil`: about everything that is the customer's.
     let only: AppScope?
-    /// What of the customer's is about `only`; whoever answers looks it up.
+    /// The part of the customer's facts that is about `only`; it is looked up when the answer is made.
     var ownFacts: CustomerFacts?
-    /// Whom of those the posting names the ledger does not know.
+    /// The customer ids named by the posting that the ledger does not know.
     let unknown: Set<String>
     private let renewals: [RenewalFact]
 
     /// What has to be read to decide.
     ///
-    /// By a publishable key alone nothing of the customer it names is looked for but their number: what it takes to answer
-    /// must not tell how much there is, nor whether there is anybody. It is told of them where what it has posted leads to
-    /// them: its app transaction, or the purchases themselves.
+    /// For a publishable key alone only the number of the named customer is looked up, so that the time to answer tells
+    /// neither whether the customer exists nor how much there is of them. The key is told about them only where the
+    /// posted app transaction or purchases lead to them.
     static func question(
         _ posting: ReconcilePosting, of customer: CustomerID, credential: Credential?
     ) -> LedgerQuestion {

@@ -7,9 +7,10 @@ import Synchronization
 /// Answers the store's questions about refund requests, of those apps alone whose configuration says that their customers
 /// consented to it.
 ///
-/// One process at a time does it for each app and environment. Which questions are open is told by the log, so whoever comes
-/// after a crash goes on with them. Who died between sending an answer and recording it has it sent again: it is the same
-/// one, because it depends on nothing but the facts and the instant of the question, and the store keeps the last.
+/// One process at a time does it for each app and environment. The log tells which questions are open, so after a crash
+/// another process goes on with them. If a process dies between sending an answer and recording it, the answer is sent
+/// again; it is the same one, because it depends only on the facts and the instant of the question, and the store keeps
+/// the last.
 package final class ConsumptionAnswerer: Sendable {
     /// One app's questions of one environment, and who answers them.
     package struct Desk: Sendable {

@@ -1,11 +1,11 @@
 import Ledger
 import Synchronization
 
-/// Remembers which streams' notifications were refused because the ledger could not take them, and says when the store's history
-/// is to be read for them: the store itself sends them again much later, in the sandbox never.
+/// Remembers the streams whose notifications were refused because the ledger could not take them, and tells when to
+/// read the store's history for them: the store itself sends them again much later, and in the sandbox never.
 ///
-/// That is once the ledger takes notifications again, and once more a while later, since the store lists with a delay what it has
-/// sent; however many were refused, and for how long.
+/// The history is read once the ledger takes notifications again, and once more a while later, because the store lists
+/// with a delay what it has sent. It does not matter how many were refused, or for how long.
 package final class MissedDeliveries: Sendable {
     /// After how long the history is read once more.
     private static let repetition = Duration.seconds(600)

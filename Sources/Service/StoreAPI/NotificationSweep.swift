@@ -5,9 +5,9 @@ package import Ledger
 
 /// Reads the store's own history of notifications, and records what never arrived.
 ///
-/// What it reads goes the way of every notification: verified to the pinned root, bound to app and environment, and
-/// appended under the notification's own id. So what is known already, and what comes at the same time from the store
-/// itself, is one event, and to read anything twice does no harm.
+/// What it reads is treated like every notification: verified to the pinned root, bound to app and environment, and
+/// appended under the notification's own id. So a notification that is known already, or is delivered at the same time,
+/// is one event, and reading anything twice does no harm.
 package struct NotificationSweep: Sendable {
     /// What became of a sweep.
     package struct Report: Sendable, Equatable {

@@ -7,7 +7,7 @@ extension StoreStream {
     var logged: [(String, LogValue)] { [("app", .string(app)), ("environment", .string(environment.rawValue))] }
 }
 
-/// Remembers when each stream delivered last, also what was known already and so became no event.
+/// Remembers when each stream last delivered something, including repetitions, which become no event.
 package final class StreamEars: Sendable {
     /// The last delivery that the store had signed and that was refused all the same.
     struct Refusal: Sendable {

@@ -4,7 +4,7 @@ package import Ledger
 package import StripeAPI
 import StripePayloads
 
-/// What everything that reads Stripe's API behind the service works with.
+/// What the background work that reads Stripe's API has in common: clients, reader and append.
 package struct StripeDesk: Sendable {
     /// One for each environment at most.
     let clients: [StripeClient]
@@ -43,7 +43,7 @@ package struct StripeDesk: Sendable {
         case recorded(position: Int64)
         /// It says nothing that the ledger does not know.
         case known
-        /// It is about nothing that is kept here.
+        /// It is about nothing that the ledger keeps.
         case foreign
         /// It is of somebody who was forgotten, or the event was erased.
         case withheld

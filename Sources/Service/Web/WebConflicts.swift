@@ -42,7 +42,8 @@ package struct WebConflicts: Sendable {
                     guard let facts = known.subscription, let web = facts.state.web, let owner = web.statedOwner else {
                         return []
                     }
-                    // What was nobody's when it was given to somebody is named after another by every name that follows.
+                    // Once an original without an owner was transferred to somebody, every customer named later is in
+                    // conflict with that.
                     if let transfer = facts.ownership.transferInForce(of: original),
                         case .transfer(let fact)? = try await reader.event(at: transfer.position)?.event.fact,
                         fact.isOfNobodys

@@ -1,16 +1,18 @@
 import Ledger
 
-/// How many deliveries an endpoint may have under way: more with each that it takes, fewer with each that it does not.
+/// How many deliveries an endpoint may have under way: twice as many after one that it took, half as many after
+/// another.
 ///
-/// Those that are slow share half of all places, so that the others find one. Slow is not wrong: a receiver that does its work
-/// before it answers is sent as many at once as there are places for it, or it would fall behind.
+/// Slow endpoints together may use half of all places, so that the others find one. Slow is not wrong: a receiver that
+/// works before it answers is sent as many at once as there are places for it, or it would fall behind.
 struct DeliveryPaces: Sendable {
     private struct Pace {
         var window: Int
         var isSlow: Bool
     }
 
-    /// What an endpoint may have of which nothing is known: little, since after a start that is true of those that hang, too.
+    /// The window of an endpoint of which nothing is known: small, because after a start that includes endpoints that
+    /// hang.
     static let first = 2
     /// From which duration on an attempt was slow.
     static let slow = Duration.seconds(1)

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Lets somebody sleep until a while has passed or another rings.
+/// Lets one task sleep until a time has passed or another task rings.
 package final class Doorbell: Sendable {
     private struct State {
         var sleeper: (number: Int, continuation: CheckedContinuation<Void, Never>)?
         var hasRung = false
         var count = 0
-        /// The last whose time was up before they slept.
+        /// The number of the last wait whose time was up, or that was cancelled, before it slept.
         var overslept = 0
     }
 
@@ -14,7 +14,7 @@ package final class Doorbell: Sendable {
 
     package init() {}
 
-    /// Wakes whoever sleeps, or the next who would.
+    /// Wakes the task that sleeps, or lets the next wait return at once.
     package func ring() {
         let sleeper = state.withLock { state in
             guard let sleeper = state.sleeper else {

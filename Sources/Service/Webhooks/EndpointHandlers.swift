@@ -317,7 +317,8 @@ private struct ShownEndpoint: Codable {
 }
 
 extension Endpoint {
-    /// Whether somebody may know of it who is held to a part of the log: it tells no more than they may hear.
+    /// Whether a credential may see the endpoint: only where the endpoint is sent nothing that the credential may not
+    /// see.
     fileprivate func isTold(to scope: LogScope) -> Bool {
         if let only = scope.environment, terms.environment != only { return false }
         if let only = scope.app, terms.bundleID != only.bundleID { return false }
