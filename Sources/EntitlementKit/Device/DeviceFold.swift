@@ -5,9 +5,9 @@ import Foundation
 
 /// The facts of the server and of the device's own store, merged, to be read at any instant by the shared fold.
 ///
-/// Where the server proved whose device it is, it handed over the very facts it folds, and what the device knows beside
-/// them is joined to them. Else its answer stands as it was given, beside the device's facts about what it says nothing
-/// of.
+/// Where it was proven to the server whose device this is, its answer contains the facts that it folds, and what only
+/// the device knows is joined to them. Otherwise the answer is used as it is, and the device's facts only for what the
+/// answer does not mention.
 struct DeviceFold: Sendable {
     let facts: CustomerFacts
     /// What the server answered, where its facts cannot be joined.
@@ -18,9 +18,9 @@ struct DeviceFold: Sendable {
     let confirmedAt: [String: Timestamp]
     /// When the server last confirmed anything.
     let serverConfirmedAt: Timestamp?
-    /// What goes on beyond its end for now.
+    /// Subscriptions that give access beyond their end for now.
     private let extensions: [PeriodExtension]
-    /// What the server knows and does not give to the customer: not shown beyond what the store confirms.
+    /// Originals that the server knows and does not give to the customer: shown only while the store confirms them.
     private let onlyWhileConfirmed: Set<String>
 
     /// Whether the server's facts are all there is about the customer.
@@ -50,7 +50,8 @@ struct DeviceFold: Sendable {
             $0.payload.originalTransactionID
         }
         for (original, transactions) in groups {
-            // What the server tells of an original transaction rests on more than the device has, until there is news.
+            // The server's view of an original transaction rests on more statements than the device has, until there is
+            // news.
             if told.contains(original), let memory, transactions.allSatisfy(memory.hasAnswered),
                 (ledger.book.renewals[original] ?? []).allSatisfy(memory.hasAnswered)
             {
@@ -183,7 +184,7 @@ private struct Numbers {
 
     init(_ known: [String: Int64]) { numbers = known }
 
-    /// Takes somebody whom the server did not name for a person.
+    /// Uses a person's number for a customer id that the server did not name.
     mutating func add(_ customerID: String, _ person: IdentityRef) {
         if numbers[customerID] == nil { numbers[customerID] = person.number }
     }
@@ -199,9 +200,9 @@ private struct Numbers {
 extension CustomerFacts {
     /// Joins what the device's store signed.
     ///
-    /// Until the server has answered about a transaction, what says that it belongs to whoever has this copy of the app,
-    /// or says nothing, is taken to be the present customer's: the app was used by them when it was bought. So is what was
-    /// bought here with another Apple account, as long as nobody is logged in.
+    /// Until the server has answered about a transaction, one that bears this copy's app transaction, or no identity at
+    /// all, counts as the present customer's: they used the app when it was bought. So does one that was bought here
+    /// with another Apple account, as long as nobody is logged in.
     fileprivate mutating func join(
         _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: String?, isOfAnotherAccount: Bool,
         people: inout Numbers

@@ -14,7 +14,7 @@ struct DeviceLedger: Sendable {
     static let issuedLimit = 32
 
     let bundleID: String
-    /// What of an answer is believed; `nil`: all.
+    /// Checks how much of an answer is believed; `nil`: all of it.
     let passCheck: PassCheck?
     private let configuredEnvironment: String?
     private let bundledCatalog: Catalog
@@ -72,7 +72,7 @@ struct DeviceLedger: Sendable {
         return identified == nil ? isAmong(ofOthers) : !isAmong(accountTokens)
     }
 
-    /// Takes what the server has issued to whoever is logged in; returns whether that is news.
+    /// Remembers the account token that the server issued to the customer who is logged in; returns whether it is new.
     mutating func noteIssued(_ token: UUID) -> Bool {
         guard let identified, accountToken != token else { return false }
         let row = IssuedAccountToken(customerID: identified, token: token)
@@ -282,9 +282,9 @@ struct DeviceLedger: Sendable {
 
     // MARK: Disk
 
-    /// What the disk says to have been confirmed after the present instant proves nothing.
+    /// Drops confirmations on disk that are dated after the present instant, because they prove nothing.
     ///
-    /// Returns whether there was any.
+    /// Returns whether there were any.
     mutating func forgetConfirmations(after now: Timestamp) -> Bool {
         for index in memories.indices { memories[index].forgetConfirmation(after: now) }
         return book.dropConfirmations(after: now)

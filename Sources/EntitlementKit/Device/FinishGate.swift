@@ -6,7 +6,7 @@ import EntitlementCore
 /// the server listed as finished with, which says that its facts are durable there. All of that holds of one content: a
 /// transaction that says something new, such as a refund, goes through the gate again.
 struct FinishGate: Hashable, Sendable {
-    /// How long it is waited after each attempt that the store did not answer, in milliseconds; after the last one the
+    /// The pause after each attempt at which the store found nothing to finish, in milliseconds; after the last one the
     /// transaction is left until the store shows it again.
     static let delays: [Int64] = [1_000, 5_000, 30_000, 300_000]
 
@@ -103,7 +103,7 @@ struct FinishGate: Hashable, Sendable {
         for id in candidates.keys { candidates[id]?.isAsked = false }
     }
 
-    /// What the store may be told now is finished with; it is under way until `ended` is told.
+    /// Takes the transactions that may be finished now; they count as under way until `ended` is called.
     mutating func takeReady(uptime: Int64) -> [(id: String, content: Digest)] {
         let ready = candidates.filter { isReady($0.value) && $0.value.due <= uptime }.sorted { $0.key < $1.key }
         for (id, _) in ready { candidates[id]?.isUnderWay = true }

@@ -10,7 +10,8 @@ extension DeviceLedger {
         case counts
         /// The server knows it, and does not give it to them: so it counts as long as the store confirms it.
         case countsWhileConfirmed
-        /// Nor does the store, which shows purchases of other Apple accounts alone.
+        /// As somebody else's: the server does not give it to the customer, and the store shows only other Apple
+        /// accounts' purchases.
         case isOfOthers
     }
 

@@ -47,8 +47,8 @@ struct StatementBook: Sendable {
         case news
     }
 
-    /// How long after a list that lacks something another one decides over it, in milliseconds: a store that is not ready lacks
-    /// the same in every list of that moment.
+    /// How long after a list that lacks an entry a second list is needed to confirm that, in milliseconds: while a
+    /// store is not ready, every list of it lacks the same.
     private static let lackPatience: Int64 = 12_000
 
     /// How often a confirmation is worth keeping, in milliseconds.
@@ -123,7 +123,8 @@ struct StatementBook: Sendable {
         return true
     }
 
-    /// What was confirmed after an instant, by a wrong clock, was confirmed then; returns whether there was any.
+    /// Moves confirmations that a wrong clock dated after an instant back to that instant; returns whether there were
+    /// any.
     mutating func forgetConfirmations(after now: Timestamp) -> Bool {
         guard confirmed.values.contains(where: { $0 > now }) || current.values.contains(where: { $0 > now }) else {
             return false
@@ -134,7 +135,7 @@ struct StatementBook: Sendable {
         return true
     }
 
-    /// What the disk says to have been confirmed after an instant was not; returns whether there was any.
+    /// Drops confirmations that the disk dates after an instant; returns whether there were any.
     mutating func dropConfirmations(after now: Timestamp) -> Bool {
         let before = confirmed.count + current.count
         confirmed = confirmed.filter { $0.value <= now }
@@ -191,8 +192,8 @@ struct StatementBook: Sendable {
         return Set(current.keys) != before
     }
 
-    /// From when on a list of the store decides over something that the last one lacked, in milliseconds of uptime; `nil`: it
-    /// lacked nothing.
+    /// From when on another list of the store confirms what the last one lacked, in milliseconds of uptime; `nil` where
+    /// it lacked nothing.
     var nextListDue: Int64? { missed.values.min().map { $0 + Self.lackPatience } }
 
     /// The store was read to its end, and shows purchases of these accounts alone; returns whether that is news.

@@ -158,9 +158,10 @@ struct ServerMemory: Sendable {
         return isTakenBack(told(of: transaction).newest, by: transaction) || isToLookAgain(at: transaction)
     }
 
-    /// Whether it goes by a revocation that the store told it and does not state any more on this device.
+    /// Whether the server holds a revocation that the store does not state any more on this device.
     ///
-    /// A device alone does not withdraw that: the server asks the store, or hears of it later. So it is asked again.
+    /// A device's statement alone does not withdraw a revocation: the server asks the store, or hears of it later. So
+    /// the transaction is posted again.
     func isToLookAgain(at transaction: DeviceTransaction) -> Bool {
         isTakenBack(told(of: transaction).filter(\.sources.includesStore).newest, by: transaction)
     }

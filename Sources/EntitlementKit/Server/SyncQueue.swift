@@ -10,8 +10,8 @@ struct SyncQueue: Sendable {
     static let flightLimit = 4
     /// The most transactions in one request; far below what the server takes, so that a body stays small.
     static let batchLimit = 100
-    /// The smallest batch that is made of one that failed where not the server itself said why: a gateway, or a network that is
-    /// too slow for a large body, and what of it is at fault is not known.
+    /// The smallest batch that a failed one is split into where not the server itself refused it: a gateway or a slow
+    /// network may have failed because of the size, and does not say which statement is at fault.
     static let blindLimit = 10
     /// How long it waits after each failed attempt but the last, in milliseconds.
     static let delays: [Int64] = [1_000, 5_000, 30_000, 300_000]

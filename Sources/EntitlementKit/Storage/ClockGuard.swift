@@ -1,7 +1,7 @@
 import EntitlementAPI
 import EntitlementCore
 
-/// What time it is, by a device whose calendar clock anybody can set.
+/// Tells the time on a device whose calendar clock anybody can set.
 ///
 /// A clock set back must not extend access, and one set forward by mistake must not end it for good. So the server's
 /// word counts most: while the process runs, time goes on from it by uptime alone. Before it has spoken, the time is
