@@ -47,8 +47,8 @@ struct StatementBook: Sendable {
         case news
     }
 
-    /// How long after a list that lacks an entry a second list is needed to confirm that, in milliseconds: while a
-    /// store is not ready, every list of it lacks the same.
+    /// How much later another list has to lack the same entry before that counts, in milliseconds: while a store is not
+    /// ready, all its lists lack the same.
     private static let lackPatience: Int64 = 12_000
 
     /// How often a confirmation is worth keeping, in milliseconds.
