@@ -52,7 +52,7 @@ struct LinkDecisionTests {
         }
     }
 
-    @Test("undoing a link restores what held before it, for whoever it names, while it is in force")
+    @Test("a link that is in force can be undone by either of those it names, which restores what held before")
     func undoing() {
         let relinked = [link(alice, to: bob), link(alice, to: carol)]
         #expect(undo([link(alice, to: bob)], 1, for: bob) == "1 to 1")

@@ -121,7 +121,7 @@ struct EvidencePartsTests {
         #expect(try EvidenceParts.headerNames(in: evidence.bytes) == EvidenceParts.headerNames(in: steps))
     }
 
-    @Test("what is no JWS, too short or too long is stored as it is")
+    @Test("evidence that is not a JWS, or is too short or too long, is stored uncompressed")
     func uncompressed() throws {
         let plain = Array(String(repeating: "what Stripe sent", count: 100).utf8)
         let short = Array("short".utf8)

@@ -338,7 +338,7 @@ struct EventTests {
         #expect(told[0]["product_id"] == .string("rc_promo_premium_weekly"))
     }
 
-    @Test("a family's share says so, and its end is no refund")
+    @Test("a family-shared purchase is marked as such, and its end is no refund")
     func family() throws {
         var log = TestLog()
         log.notified(purchase("1000", from: 0, to: 30, ownership: .familyShared))
@@ -375,7 +375,7 @@ struct EventTests {
         #expect(told[4]["transaction_id"] == .string("in_2") && told[4]["original_transaction_id"] == .string("sub_1"))
     }
 
-    @Test("what goes to somebody else is gone here and comes there, and by itself is an end here and a purchase there")
+    @Test("a purchase that goes to another customer ends for the one and is bought by the other")
     func moved() throws {
         var log = subscribed()
         log.transferred(to: bob, at: 5)

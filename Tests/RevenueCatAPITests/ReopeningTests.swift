@@ -59,7 +59,7 @@ struct ReopeningTests {
         }
     }
 
-    @Test("what is turned off, or on again, while the money is back is so when that is reversed")
+    @Test("auto-renewal that is turned off, or on again, after a refund still is so when the refund is reversed")
     func changedMeanwhile() throws {
         let off = reversed(refunded(), saying: renewal(signed: 7, renews: false, as: "pro"))
         #expect(
@@ -89,7 +89,7 @@ struct ReopeningTests {
         #expect(try again.story(by: 20).suffix(2) == ["REFUND_REVERSED @10", "PRODUCT_CHANGE basic @10"])
     }
 
-    @Test("who lapsed and comes back with another product announced is told of it, though it was announced before")
+    @Test("a lapsed customer who comes back with a change of product announced earlier is told of that change")
     func resubscribed() throws {
         var log = TestLog()
         log.notified(purchase("1000", from: 0, to: 30), renewal(signed: 0, renews: true, as: "pro"))

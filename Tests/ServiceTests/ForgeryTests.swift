@@ -114,7 +114,7 @@ struct ForgeryTests {
         }
     }
 
-    @Test("behind a trusted proxy each client pays for its own")
+    @Test("behind a trusted proxy each client is charged for its own forgeries")
     func proxies() async throws {
         let rig = try await Self.rig()
         let stranger = try SimulatedAuthority()

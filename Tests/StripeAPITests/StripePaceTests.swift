@@ -101,7 +101,7 @@ struct StripePaceTests {
         for task in flood { task.cancel() }
     }
 
-    @Test("clients with one pace ask no more than one would")
+    @Test("clients that share a pace send no more requests than one client would")
     func shared() async throws {
         let rig = PaceRig()
         let pace = StripePace(.sandbox)

@@ -96,7 +96,7 @@ struct WebLineTests {
         #expect(given.timeline() == ["0..10 active pro", "10..375 active pro.yearly", "375.. expired pro.yearly"])
     }
 
-    @Test("of a proration that costs nothing the credit is told by going on with what ran before")
+    @Test("of two prorations of 0 the one of the product that ran before is the credit")
     func freeProration() {
         let trial = paidLine("1", from: 0, to: 14, amount: 0)
         let switched = paid(

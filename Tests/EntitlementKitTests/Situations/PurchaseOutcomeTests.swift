@@ -149,7 +149,7 @@ struct PurchaseOutcomeTests {
         #expect(await sheet.value == .failed(PurchaseError(.network, of: "monthly")))
     }
 
-    @Test("a purchase that a reading of the store showed before its call threw is one that succeeded")
+    @Test("a purchase that the store listed before the call threw counts as a success")
     func readBefore() async {
         let sheetDoor = Door()
         let rig = KitRig {

@@ -223,7 +223,7 @@ struct UnluckyDevicesTests {
         await eventually("both are finished") { Set(rig.device.state.finished) == ["1", "2"] }
     }
 
-    @Test("a store that lists nothing for some seconds after a launch is looked at again, three times at most")
+    @Test("a store that lists nothing for some seconds after a launch is read again, three times at most")
     func notReadyAtLaunch() async {
         var rig = KitRig(server: { $0.mood = .unreachable })
         await rig.launch()

@@ -14,7 +14,7 @@ struct WakingTests {
         await rig.store.settled()
     }
 
-    @Test("what rests because nothing could be reached is sent when the server answers anything")
+    @Test("items that rest because the server could not be reached are sent once it answers anything")
     func wokenByAnAnswer() async {
         let rig = KitRig()
         await rig.launch()

@@ -99,7 +99,7 @@ struct ReadLeaseTests {
         #expect(try await !provesEnd(holder))
     }
 
-    @Test("each time it is taken away it rests for longer, and after a quiet time for a second again")
+    @Test("each time the lease is taken away the pause doubles, and after a quiet time it is a second again")
     func pauses() async throws {
         let (holder, other) = (writer(), writer(1))
         let drafts = RandomDrafts(seed: 72, originals: 3).drafts(20)

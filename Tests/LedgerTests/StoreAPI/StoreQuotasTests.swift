@@ -46,7 +46,7 @@ struct StoreQuotasTests {
             "nothing is reserved beyond one's patience")
     }
 
-    @Test("a clock that was set back, by a day or by minutes, keeps nobody waiting for the time to come")
+    @Test("a clock that was set back, by a day or by minutes, delays no request")
     func clockSetBack() async throws {
         let database = try await TestDatabase.make()
         let quotas = StoreQuotas(pool: database.pool())

@@ -56,7 +56,7 @@ struct SweepRegisterTests {
         #expect(sweep.from == dayBefore, "what was begun")
     }
 
-    @Test("what was refused is told until a later reading takes it")
+    @Test("a refused notification is reported until a later sweep records it")
     func refusals() async throws {
         let database = try await TestDatabase.make()
         let register = SweepRegister(pool: database.pool(), holder: "one")

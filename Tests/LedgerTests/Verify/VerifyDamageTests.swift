@@ -300,7 +300,7 @@ struct VerifyDamageTests {
         #expect(try await rig.difference() == nil)
     }
 
-    @Test("what was forgotten and comes back is found")
+    @Test("a forgotten identity, or its evidence, that is put back is found")
     func restoredPerson() async throws {
         let rig = try await VerifyRig(seed: 14)
         try await rig.prepare()

@@ -201,7 +201,7 @@ struct DeliveryDeskTests {
         try await expectEverything(ledger, receivers.sent, "seed \(seed)")
     }
 
-    @Test("what becomes due while somebody looks for what is due is handed out later")
+    @Test("a delivery that becomes due while others are being taken is handed out later")
     func dueMeanwhile() async throws {
         let ledger = try await TestLedger()
         let endpoints = (0..<100).map { "we_\($0)" }

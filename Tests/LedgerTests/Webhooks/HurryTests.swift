@@ -54,7 +54,7 @@ struct HurryTests {
         }
     }
 
-    @Test("it is done page by page by whoever takes what is due, goes on where one died, and is over then")
+    @Test("it is done page by page by the processes that take what is due, and continues where one of them died")
     func pages() async throws {
         let ledger = try await Self.ledger(2600)
         try await ledger.pool.withConnection { connection in

@@ -127,7 +127,7 @@ struct IdempotencyTests {
 
     private static func name(_ route: Route) -> String { "\(route.method) \(route.template)" }
 
-    @Test("each route that changes something takes a key, but for those that are one by themselves")
+    @Test("each route that changes something takes an idempotency key, or is exempt for a stated reason")
     func table() {
         let changing = Route.all.filter { $0.method != "GET" }.map(Self.name)
         #expect(changing.count > 20)

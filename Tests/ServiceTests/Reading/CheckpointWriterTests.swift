@@ -68,7 +68,7 @@ struct CheckpointWriterTests {
         #expect(told?.contains("NSError") == false && told?.contains("Domain") == false, "\(told ?? "nothing")")
     }
 
-    @Test("what could not be written is tried again soon, not after an hour")
+    @Test("a checkpoint that could not be written is tried again soon, not after an hour")
     func triedAgain() async throws {
         let rig = try await ServiceRig.make()
         let directory = NSTemporaryDirectory() + UUID().uuidString

@@ -50,7 +50,7 @@ struct ConsumptionTests {
         #expect(try await Verifier(pool: stage.rig.pool, derive: nil).run().position == stage.rig.head())
     }
 
-    @Test("without consent nothing is ever told, and what was asked until then is not told of as late")
+    @Test("without consent nothing is ever sent, and questions from before the consent are not reported as too late")
     func notConsented() async throws {
         let stage = try await ConsumptionStage()
         try await stage.ask()
@@ -160,7 +160,7 @@ struct ConsumptionTests {
         #expect(try await stage.ends() == [end] && stage.told().isEmpty)
     }
 
-    @Test("what cannot be told of is over at once, with the reason")
+    @Test("a question about which nothing can be told ends at once, with the reason")
     func withheld() async throws {
         let coins = HeldTransaction(
             id: "8", product: "com.example.coins", kind: "Consumable", from: 330, until: nil, signed: 330,
@@ -185,7 +185,7 @@ struct ConsumptionTests {
         #expect(try await stage.ends() == ["withheld forgotten"] && stage.store.count(of: "consumption") == 0)
     }
 
-    @Test("who dies between sending and recording has the same sent again, and it is one event")
+    @Test("if a process dies between sending and recording, the same answer is sent again, and it is one event")
     func killed() async throws {
         struct Killed: Error {}
         let stage = try await ConsumptionStage()

@@ -60,7 +60,7 @@ struct RateLimitTests {
         #expect(bucket.take(Self.limit, at: Self.start + .seconds(1)) == .milliseconds(250))
     }
 
-    @Test("who arrived earlier but is looked at later is not refused for those who came in between")
+    @Test("a request that arrived earlier but is counted later is not refused because of those in between")
     func lateLook() {
         var limits = RateLimits()
         limits.secretKey = RateLimit(perSecond: 10, burst: 20)

@@ -31,7 +31,7 @@ struct ForgottenSubscriberTests {
         StripeBody.invoice(customer).replacing("in_sub_1", with: "in_2").replacing("il_1", with: "il_2")
     }
 
-    @Test("what Stripe states afterwards begins anew, under a new number; what was answered before stays")
+    @Test("what Stripe states after a forgetting begins anew under a new number; earlier answers stay")
     func comesBack() async throws {
         let stripe = try await StripeRig.make()
         let rig = stripe.rig

@@ -90,7 +90,7 @@ struct StripeLookupTests {
         #expect(!stripe.rig.log.lines.contains { $0.contains("sk_live_1") })
     }
 
-    @Test("what was read and the log has lost is read again")
+    @Test("a reading that the log has lost is read again")
     func lost() async throws {
         let (stripe, shelf, server, _) = try await Self.make()
         defer { server.stop() }
@@ -172,7 +172,7 @@ struct StripeLookupTests {
         #expect(try await stripe.verify().isProven)
     }
 
-    @Test("what is read of a subscription and names another customer is counted and told")
+    @Test("a reading of a subscription that names another customer is counted and logged")
     func contradictionOfSubscription() async throws {
         let (stripe, shelf, server, lookups) = try await Self.make()
         defer { server.stop() }

@@ -205,7 +205,7 @@ struct SimulatedStripeTests {
         #expect(!String(decoding: answer.body, as: UTF8.self).contains("sk_test"))
     }
 
-    @Test("it does as badly as it is told to: limits, outages, pages of others, halves")
+    @Test("it fails in each way that it is told to: limits, outages, other customers' pages, half an answer")
     func faults() async throws {
         let account = Account()
         account.stripe.fail(.status(429), .page, .truncated)

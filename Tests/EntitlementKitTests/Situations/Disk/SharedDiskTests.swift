@@ -189,7 +189,7 @@ struct SharedDiskTests {
         #expect(await rig.storage.replacements["statements.jsonl"] ?? 0 < 10)
     }
 
-    @Test("lines of another version are not thrown away when the file is written anew")
+    @Test("lines that another version wrote are kept when the file is rewritten")
     func unknownLines() async throws {
         var rig = KitRig(server: { $0.mood = .unreachable })
         await rig.launch()

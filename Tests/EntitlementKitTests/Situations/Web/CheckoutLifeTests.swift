@@ -144,7 +144,7 @@ struct CheckoutLifeTests {
         await whileTimePasses(on: rig.clock) { await rig.waitUntilGives() }
     }
 
-    @Test("a server that was restored from a backup has forgotten it: it is waited for, and sold to nobody twice")
+    @Test("a server that was restored from a backup has forgotten the purchase: it is waited for, and not sold twice")
     func restored() async throws {
         let (rig, id) = try await opened(.completed)
         let backup = rig.server.state

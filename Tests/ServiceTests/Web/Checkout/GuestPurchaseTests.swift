@@ -182,7 +182,7 @@ struct GuestPurchaseTests {
         #expect(outcome.position == position + 2, "a transfer of somebody's rests on less")
     }
 
-    @Test("whoever was given one is forgotten with its evidence, and it can be given again")
+    @Test("whoever was given a guest purchase can be forgotten with its evidence, and it can be given again")
     func forgotten() async throws {
         let stripe = try await Self.rig()
         #expect(try await Self.give(stripe).status == 200)
