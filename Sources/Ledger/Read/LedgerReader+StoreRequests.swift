@@ -39,13 +39,13 @@ package struct StoreDialogue: Sendable {
     }
 
     /// The newest extension of which nobody knows whether the store was asked for it.
-    package var openExtension: (position: Int64, wish: RenewalExtension)? {
+    package var openExtension: (position: Int64, recordedAt: Timestamp, wish: RenewalExtension)? {
         let settled = settled
         for request in requests.reversed() {
             if case .renewalExtension(let wish) = request.fact.content, request.fact.outcome == .pending,
                 !settled.contains(request.position)
             {
-                return (request.position, wish)
+                return (request.position, request.recordedAt, wish)
             }
         }
         return nil

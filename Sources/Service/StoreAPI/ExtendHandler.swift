@@ -39,7 +39,7 @@ extension Application {
             let before =
                 outcome.isRepetition
                 ? try await StoreExtension.Subject(
-                    original, environment, reader, only: call.scope.app, before: outcome.position) : known
+                    original, environment, reader, only: call.scope.app, before: outcome.keyed) : known
             var document = ExtensionDocument(before, request, now: outcome.askedAt)
             document.position = outcome.position
             document.settledPosition = outcome.settled

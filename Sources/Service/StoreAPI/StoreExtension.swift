@@ -103,6 +103,8 @@ package struct StoreExtension: Sendable {
         package let (position, askedAt): (Int64, Timestamp)
         /// The event that says what the store answered.
         package let settled: Int64
+        /// The event that bears the command's key: of the two the second, where the first was another command's.
+        package let keyed: Int64
         /// Until when it runs, as the store says.
         package let until: Timestamp?
         /// Whether it had been asked before under the same name.
@@ -118,6 +120,8 @@ package struct StoreExtension: Sendable {
         let wish: RenewalExtension
         var wasAsked = true
         var isRepetition = false
+        /// Whether another command's event was taken up, so that the settlement is to bear this command's key.
+        var isOfAnotherCommand = false
         var settlement: (position: Int64, fact: StoreRequestFact)?
     }
 
@@ -180,13 +184,16 @@ package struct StoreExtension: Sendable {
                     + "Idempotency-Key it is asked again")
         } else {
             (answer, refusal) = try await ask(known, begun, order, within: patience)
-            settled = try await writer.append(EventDraft(answer, in: known.environment, source: source)).position
+            var draft = EventDraft(answer, in: known.environment, source: source)
+            if begun.isOfAnotherCommand { draft.deduplication = command }
+            settled = try await writer.append(draft).position
         }
         guard answer.outcome == .accepted, case .renewalExtension(let answered) = answer.content else {
             throw StoreExtensionRefusal(.refused, "\(refusal) (events \(begun.position) and \(settled))")
         }
         return Outcome(
-            position: begun.position, askedAt: begun.recordedAt, settled: settled, until: answered.until,
+            position: begun.position, askedAt: begun.recordedAt, settled: settled,
+            keyed: begun.isOfAnotherCommand ? settled : begun.position, until: answered.until,
             wasAsked: begun.wasAsked, isRepetition: begun.isRepetition)
     }
 
@@ -238,14 +245,14 @@ package struct StoreExtension: Sendable {
         _ known: Subject, days: Int64, reason: RenewalExtension.Reason, _ order: StoreRequestOrder, again: Bool,
         _ command: Deduplication, now: Timestamp
     ) async throws -> Begun {
-        if let (position, wish) = known.dialogue.openExtension {
+        if let (position, recordedAt, wish) = known.dialogue.openExtension {
             guard wish.days == days, wish.reason == reason else {
                 throw StoreExtensionRefusal(
                     .overtaken,
                     "event \(position) was about to ask for \(wish.days) days (\(wish.reason.word)), and nobody knows "
                         + "whether the store was asked. Ask for that again first: it is carried out once")
             }
-            return Begun(position: position, recordedAt: now, wish: wish)
+            return Begun(position: position, recordedAt: recordedAt, wish: wish, isOfAnotherCommand: true)
         }
         if !again { try checkPause(known, now: now) }
         let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: newName())
@@ -274,7 +281,8 @@ package struct StoreExtension: Sendable {
     /// What a command that is sent again has begun before, and what came of it.
     private func takeUp(_ position: Int64, of known: Subject) async throws -> Begun {
         let requests = try await reader.storeDialogue(about: known.key).requests
-        guard let request = requests.first(where: { $0.position == position }),
+        let begun = requests.first { $0.position == position }?.fact.settles ?? position
+        guard let request = requests.first(where: { $0.position == begun }),
             case .renewalExtension(let wish) = request.fact.content
         else {
             throw StoreExtensionRefusal(
@@ -282,10 +290,10 @@ package struct StoreExtension: Sendable {
                 "nothing was sent: what was sent under this Idempotency-Key before took up what somebody else had begun. Look at "
                     + "the subscription; another Idempotency-Key extends it once more")
         }
-        let settlement = requests.first { $0.fact.settles == position }
+        let settlement = requests.first { $0.fact.settles == begun }
         return Begun(
-            position: position, recordedAt: request.recordedAt, wish: wish, isRepetition: true,
-            settlement: settlement.map { ($0.position, $0.fact) })
+            position: begun, recordedAt: request.recordedAt, wish: wish, isRepetition: true,
+            isOfAnotherCommand: begun != position, settlement: settlement.map { ($0.position, $0.fact) })
     }
 
     /// Keeps two people who answer the same complaint from giving twice.

@@ -114,8 +114,8 @@ struct ExtendCommand: Command {
         ]
         lines += known.doubts(now: now).map { "  doubtful      the store will refuse: \($0)" }
         if known.isForgotten { lines.append("  forgotten     somebody whose it is or was: nothing will be sent") }
-        if let (position, _) = known.dialogue.openExtension {
-            lines.append("  unsettled     event \(position): nobody knows whether the store was asked")
+        if let open = known.dialogue.openExtension {
+            lines.append("  unsettled     event \(open.position): nobody knows whether the store was asked")
         }
         return lines
     }
