@@ -56,9 +56,7 @@ final class DeliveriesUnderWay: Sendable {
     ///   - duration: of the attempt.
     func end(_ delivery: DueDelivery, _ result: AttemptResult?, after duration: Duration = .zero) {
         state.withLock { state in
-            if let result {
-                state.paces.note(delivery.endpoint, isTaken: result.outcome.result == .delivered, after: duration)
-            }
+            if let result { state.paces.note(delivery.endpoint, result.outcome.result, after: duration) }
             let others = (state.underWay[delivery.endpoint] ?? 1) - 1
             state.underWay[delivery.endpoint] = others > 0 ? others : nil
             state.count -= 1

@@ -33,8 +33,14 @@ struct DeliveryPaces: Sendable {
         return pace.isSlow ? min(pace.window, max(1, limit / 2 / slowCount)) : pace.window
     }
 
-    /// Learns from an attempt.
-    mutating func note(_ endpoint: String, isTaken: Bool, after duration: Duration) {
+    /// Learns from an attempt; nothing from a message of which nothing was sent.
+    mutating func note(_ endpoint: String, _ result: DeliveryOutcome.Result, after duration: Duration) {
+        let isTaken: Bool
+        switch result {
+        case .delivered: isTaken = true
+        case .failed, .givenUp: isTaken = false
+        case .dropped: return
+        }
         if paces.count >= Self.remembered { (paces, slowCount) = ([:], 0) }
         let former = paces[endpoint] ?? Pace(window: Self.first, isSlow: false)
         let window = isTaken ? min(DeliveryDesk.endpointLimit, 2 * former.window) : max(1, former.window / 2)
