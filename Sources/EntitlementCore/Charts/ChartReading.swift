@@ -75,7 +75,7 @@ package struct ChartSpan: Hashable, Sendable {
             // What stands before a midnight stands at the end of the interval that this midnight ends.
             let place = midnights.partitioningIndex { isStanding ? day <= $0 : day < $0 }
             if isStanding {
-                if place <= count { numbers[max(0, place - 1)] += number }
+                if place <= count { numbers[max(0, place - 1)] &+= number }
             } else if place > 0, place <= count {
                 numbers[place - 1] &+= number
             }

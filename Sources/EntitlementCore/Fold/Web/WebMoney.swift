@@ -37,11 +37,11 @@ extension WebOriginal {
     func invoice(
         of subjects: [WebPaymentGroups.Subject], among invoices: [String: ChargedInvoice]
     ) -> ChargedInvoice? {
-        let first = invoices.values.max { $0.isEarlier(than: $1) }
+        let latest = invoices.values.max { $0.isEarlier(than: $1) }
         switch subjects.first {
-        case .invoice(let id): return invoices[id] ?? first
+        case .invoice(let id): return invoices[id] ?? latest
         case .payment: return nil
-        case nil: return first
+        case nil: return latest
         }
     }
 
