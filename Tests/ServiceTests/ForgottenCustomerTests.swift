@@ -96,4 +96,46 @@ struct ForgottenCustomerTests {
         #expect(try await rig.link(first, to: "ann").status == 200)
         #expect(try await rig.entitlements("ann").first?.givesAccess == true)
     }
+
+    @Test("a transfer to somebody who is forgotten can be undone by the giver, and another transfer says so")
+    func transferredToForgotten() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let held = HeldTransaction(token: Self.customer)
+        try await rig.notify(held, uuid: "n-1")
+        let transfer = try await rig.transfer(held.id, from: Self.customer, to: "bob").json["position"]
+        guard case .int(let position) = transfer else { throw TestFailure("no transfer") }
+        rig.wait(seconds: 60)
+        try await Self.forget("bob", rig)
+        let refused = try await rig.transfer(held.id, from: Self.customer, to: "carol")
+        #expect(refused.verdict == "409 ownership_conflict", "\(refused.text)")
+        #expect(refused.text.contains("transfer at position \(position)"), "\(refused.text)")
+        let dry = try await rig.command("transfer", Self.customer, #"{"undo":\#(position),"dry_run":true}"#)
+        let head = try await rig.head()
+        #expect(dry.status == 200, "\(dry.text)")
+        let undone = try await rig.command("transfer", Self.customer, #"{"undo":\#(position)}"#)
+        #expect(undone.status == 200 && undone.text.contains(#""from":null"#), "\(undone.text)")
+        #expect(try undone.json["to"] == dry.json["to"] && undone.json["to"]?["customer_id"] == .string(Self.customer))
+        #expect(try await rig.head() == head + 1)
+        rig.wait(seconds: 1)
+        #expect(try await rig.entitlements(Self.customer).first?.givesAccess == true)
+        #expect(try await rig.verdictOfVerify() == nil)
+    }
+
+    @Test("a transfer by somebody who is forgotten is not undone: nobody would have it then")
+    func transferredByForgotten() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        let held = HeldTransaction(token: Self.customer)
+        try await rig.notify(held, uuid: "n-1")
+        let transfer = try await rig.transfer(held.id, from: Self.customer, to: "bob").json["position"]
+        guard case .int(let position) = transfer else { throw TestFailure("no transfer") }
+        rig.wait(seconds: 60)
+        try await Self.forget(Self.customer, rig)
+        let head = try await rig.head()
+        for flag in ["", #","dry_run":true"#] {
+            let answer = try await rig.command("transfer", "bob", #"{"undo":\#(position)\#(flag)}"#)
+            #expect(answer.verdict == "409 ownership_conflict", "\(answer.text)")
+        }
+        #expect(try await rig.head() == head)
+        #expect(try await rig.entitlements("bob").first?.givesAccess == true)
+    }
 }

@@ -59,7 +59,7 @@ package struct TransferDocument: Codable, Hashable, Sendable, NamedDocument {
     package let dryRun: Bool
     package let environment: StoreEnvironment
     package let originalTransactionID: String
-    /// `null` where it was nobody's.
+    /// `null` where it was nobody's, or somebody's who was forgotten.
     @Nullable package private(set) var from: Side?
     /// `null` where it is nobody's again.
     @Nullable package private(set) var to: Side?

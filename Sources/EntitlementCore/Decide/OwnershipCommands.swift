@@ -20,12 +20,16 @@ package enum TransferRefusal: Error, Hashable, Sendable {
     case nobodysOfWeb
     /// The customer who would give it owns no part of it.
     case anothers
+    /// By the transfer at this position it is somebody's who was forgotten since.
+    case ofForgotten(Int64)
     /// The giver and the receiver are one customer.
     case sameCustomer
     /// The transfer to be taken back never moved anything from or to whoever asks.
     case notTheirs
     /// The transfer was taken back, or another came after it.
     case notInForce
+    /// It would be given back to somebody who was forgotten since, so the one who has it would lose it to nobody.
+    case giverForgotten
 }
 
 /// Why a grant is not taken back.
@@ -94,10 +98,14 @@ extension CustomerFacts {
     package func decideTransfer(
         of originalTransactionID: String, to receiver: IdentityRef, forgotten: Set<IdentityRef> = []
     ) throws(TransferRefusal) -> TransferFact {
-        let owners = try owners(of: originalTransactionID).subtracting(forgotten)
+        let all = try owners(of: originalTransactionID)
+        let owners = all.subtracting(forgotten)
         if owners.isEmpty, originals[originalTransactionID]?.web != nil {
             guard ownership.customer(of: receiver) == customer else { throw .nobodysOfWeb }
             return TransferFact(originalTransactionID: originalTransactionID, customer: receiver, isOfNobodys: true)
+        }
+        if owners.isEmpty, !all.isEmpty, let transfer = ownership.transferInForce(of: originalTransactionID) {
+            throw .ofForgotten(transfer.position)
         }
         guard owners.contains(customer) else { throw owners.isEmpty ? .unclaimed : .anothers }
         guard ownership.customer(of: receiver) != customer else { throw .sameCustomer }

@@ -69,7 +69,7 @@ extension Application {
             undone = fact
         }
         let snapshot = try await reader.snapshot(question)
-        let forgotten = try await forgottenOwners(of: question.originals, in: snapshot)
+        let forgotten = try await forgottenOwners(of: question.originals, undoing: undone, in: snapshot)
         let fact: LedgerFact
         var isOfNobodys = false
         var people = snapshot.facts.ownership.path(of: snapshot.number(of: command.customer, unknownAs: 1))
@@ -91,6 +91,10 @@ extension Application {
                 guard let undone else { throw .notTheirs }
                 var decided = try snapshot.facts.decideUndo(of: undone, at: position)
                 (decided.actor, decided.reason) = (command.actor, command.reason)
+                if let heir = snapshot.facts.receiver(ofUndone: decided), !undone.isOfNobodys {
+                    guard !forgotten.contains(heir) else { throw .giverForgotten }
+                    people.append(heir)
+                }
                 fact = .transferUndo(decided)
             }
         } catch {
@@ -116,12 +120,17 @@ extension Application {
         )
     }
 
-    /// Those whom what was bought on the web is of, and whom nobody knows any more.
+    /// The owners of some original transactions, and of one whose transfer is undone those who get it back, whom nobody
+    /// knows any more.
     private func forgottenOwners(
-        of originals: [String], in snapshot: LedgerSnapshot
+        of originals: [String], undoing transfer: TransferFact?, in snapshot: LedgerSnapshot
     ) async throws -> Set<IdentityRef> {
-        let ofWeb = originals.filter { snapshot.facts.originals[$0]?.web != nil }
-        let owners = Set(ofWeb.flatMap { (try? snapshot.facts.owners(of: $0)) ?? [] })
+        var owners = Set(originals.flatMap { (try? snapshot.facts.owners(of: $0)) ?? [] })
+        if let transfer, let last = snapshot.facts.ownership.transferInForce(of: transfer.originalTransactionID) {
+            let undo = TransferUndoFact(
+                originalTransactionID: transfer.originalTransactionID, undoes: last.position)
+            owners.formUnion([snapshot.facts.receiver(ofUndone: undo)].compactMap(\.self))
+        }
         guard !owners.isEmpty else { return [] }
         return owners.subtracting(try await reader.customerIDs(of: Array(owners)).keys)
     }
@@ -199,19 +208,13 @@ extension Application {
         guard let loser = facts.ownership.transferInForce(of: undo.originalTransactionID)?.customer else {
             throw LedgerError(.corrupt, "event \(scene.event.position) takes back a transfer that is not in force")
         }
-        func name(of identity: IdentityRef) async throws -> String {
-            if facts.ownership.customer(of: identity) == facts.customer { return scene.customer }
-            return try await names(of: [identity])[0]
-        }
-        let wasNobodys = history.events.contains { event in
-            guard event.position == undo.undoes, case .transfer(let fact) = event.fact else { return false }
-            return fact.isOfNobodys
-        }
         let heir = facts.receiver(ofUndone: undo)
-        let known = try await reader.customerIDs(of: [heir].compactMap(\.self))
+        let known = try await reader.customerIDs(of: [loser, heir].compactMap(\.self))
         // Whoever was forgotten is nobody.
-        if wasNobodys, heir.map({ known[$0] == nil }) ?? true { return (try await name(of: loser), nil) }
-        return (try await name(of: loser), try await name(of: heir ?? loser))
+        func name(of identity: IdentityRef) -> String? {
+            facts.ownership.customer(of: identity) == facts.customer ? scene.customer : known[identity]
+        }
+        return (name(of: loser), heir.flatMap(name(of:)))
     }
 }
 
@@ -293,6 +296,12 @@ extension Problem {
                 "This original transaction is another customer's. Only whose it is can be transferred from; "
                     + "GET /v1/subscriptions/{original_transaction_id} says whose that is.",
                 param: "original_transaction_id")
+        case .ofForgotten(let position):
+            self.init(
+                .ownershipConflict,
+                "By the transfer at position \(position) this original transaction is somebody's who was forgotten since. "
+                    + "Undo that transfer first: {\"undo\": \(position)}, addressed to whoever gave it.",
+                param: "original_transaction_id")
         case .sameCustomer:
             self.init(
                 .unprocessable, "The two are one customer, by the links in force, so there is nothing to transfer.",
@@ -306,6 +315,11 @@ extension Problem {
                 .ownershipConflict,
                 "The transfer at this position is not in force: it was undone, or another came after it. Undo that one "
                     + "first.", param: "undo")
+        case .giverForgotten:
+            self.init(
+                .ownershipConflict,
+                "Whoever gave it was forgotten since, so undoing the transfer would take it from the customer and give it to "
+                    + "nobody. Transfer it to whoever is to have it.", param: "undo")
         }
     }
 }
