@@ -71,6 +71,15 @@ struct ExplanationTests {
             because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC, and has been this "
                 + "customer's since 9 January 2026, 00:00 UTC"),
         Case(
+            testDescription: "a claimed period that was stated twice, asked for by an alias",
+            told: [
+                .statement(subscription("1", from: 0, to: 30, of: nil)), .fact(link(alice, to: bob), recorded: 1),
+                .fact(claim(by: bob), recorded: 2),
+                .statement(subscription("1", from: 0, to: 30, signed: 3, of: nil)),
+            ],
+            at: 10, expected: "yes paid_period [1, 3, 4, 5]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 31 January 2026, 00:00 UTC"),
+        Case(
             testDescription: "a season that the catalog says how long it runs",
             told: [.statement(oneTime("1", "season", .nonRenewing, at: 0))], expected: "yes paid_period [1, 2]",
             because: "season was bought and runs from 1 January 2026, 00:00 UTC until 1 April 2026, 00:00 UTC"),
