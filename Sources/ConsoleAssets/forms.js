@@ -337,6 +337,7 @@ export function forget(view) {
     names.length > 0 && el("p", { class: "problem" }, say.oneCustomer([customer, ...names])),
     el("ul", {}, el("li", {}, say.erases(done.identities, done.evidence)),
       done.shared_app_transactions > 0 && el("li", {}, say.sharedAccounts(done.shared_app_transactions)),
+      done.kept_aliases > 0 && el("li", {}, say.keptAliases(done.kept_aliases)),
       done.shared_mail_addresses > 0 && el("li", {}, say.sharedMail(done.shared_mail_addresses)),
       done.unreadable_evidence > 0 && el("li", {}, say.unreadable(done.unreadable_evidence))),
     done.charges.length > 0 && [el("p", { class: "problem" }, say.charges), el("ul", {}, done.charges.map((one) => el("li", {},

@@ -379,6 +379,7 @@ export const words = {
     typedWrong: "That is not the id of this customer, letter for letter.",
     erases: (ids, evidence) => `${ids} ${ids === 1 ? "id" : "ids"} and ${evidence} ${evidence === 1 ? "piece" : "pieces"} of evidence are erased.`,
     sharedAccounts: (count) => `${count} ${count === 1 ? "id of an Apple account stays" : "ids of Apple accounts stay"}: others’ purchases bear it, too.`,
+    keptAliases: (count) => `${count} ${count === 1 ? "other id stays: it stands" : "other ids stay: they stand"} for somebody else, too. What links it to this customer is undone.`,
     unreadable: (count) => `${count} ${count === 1 ? "piece" : "pieces"} of evidence cannot be read and will stay; run rightful verify.`,
     sharedMail: (count) => `${count} ${count === 1 ? "mail address is" : "mail addresses are"} others’, too, and nothing is erased by it.`,
     charges: "They go on being charged for these; end that first, for nobody finds it by the customer afterwards:",

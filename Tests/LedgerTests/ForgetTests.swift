@@ -133,7 +133,8 @@ struct ForgetTests {
         #expect(
             outcome
                 == ForgettingOutcome(
-                    positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1, sharedMailAddresses: 0,
+                    positions: [12], identities: 4, evidence: 6, sharedAppTransactions: 1, keptAliases: 0,
+                    sharedMailAddresses: 0,
                     unreadableEvidence: []))
 
         #expect(try await Self.traces(of: erased, in: ledger) == [])

@@ -54,6 +54,8 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
     package let evidence: Int
     /// App transaction ids that stay, because statements of other customers bear them, too.
     package let sharedAppTransactions: Int
+    /// Aliases that stay, because they stand for somebody else, too; the links from them are undone.
+    package let keptAliases: Int
     /// Mail addresses by which nothing is erased, because they stand in what is other customers', too.
     package let sharedMailAddresses: Int
     /// Pieces of evidence that stay and are damaged, so that nobody can say whether they name the customer.
@@ -63,13 +65,15 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
     package let positions: [Int64]
 
     package init(
-        dryRun: Bool, identities: Int, evidence: Int, sharedAppTransactions: Int, sharedMailAddresses: Int,
+        dryRun: Bool, identities: Int, evidence: Int, sharedAppTransactions: Int, keptAliases: Int,
+        sharedMailAddresses: Int,
         unreadableEvidence: Int, charges: [Charge], positions: [Int64]
     ) {
         self.dryRun = dryRun
         self.identities = identities
         self.evidence = evidence
         self.sharedAppTransactions = sharedAppTransactions
+        self.keptAliases = keptAliases
         self.sharedMailAddresses = sharedMailAddresses
         self.unreadableEvidence = unreadableEvidence
         self.charges = charges
@@ -80,6 +84,7 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
         case object, identities, evidence, charges, positions
         case dryRun = "dry_run"
         case sharedAppTransactions = "shared_app_transactions"
+        case keptAliases = "kept_aliases"
         case sharedMailAddresses = "shared_mail_addresses"
         case unreadableEvidence = "unreadable_evidence"
     }

@@ -6,7 +6,9 @@ package import PostgresClient
 /// A person is a customer with every alias that links lead from. Erased are:
 ///
 /// - their ids and account tokens, and the app transaction ids that no other customer's statements bear;
-/// - the evidence of every event that names one of these ids, or holds one in its signed bytes;
+///   an alias that stands for somebody else as well stays, and its link to this person is undone;
+/// - the evidence of every event that names one of these ids, or holds one in its signed bytes, also where no event names
+///   it;
 /// - the evidence of events that name nobody and are about one of their original transactions;
 /// - what a web checkout stated of a payment of theirs without naming anybody, or beside their mail address of
 ///   something that
@@ -39,8 +41,9 @@ package struct Forgetter: Sendable {
             }
         }
         guard let scope = found.0 else { return nil }
-        let preview = ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope), end: found.1)
-        return try await advance(preview, to: found.1, progress)
+        let preview = try await advance(
+            ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope), end: found.1), to: found.1, progress)
+        return preview.scope.isEmpty ? nil : preview
     }
 
     /// Forgets a customer for good; `nil`, and nothing is written, for one the ledger does not know.
@@ -181,10 +184,15 @@ package struct Forgetter: Sendable {
             try connection.execute(script: "COMMIT")
             return .isSomebodyElse
         }
+        guard !scope.isEmpty else {
+            try connection.execute(script: "COMMIT")
+            return .done(nil)
+        }
+        let named = scope.identities.map(\.ref) + scope.keptAliases.map(\.ref)
         let context = AppendContext(
-            head: head,
-            identities: Dictionary(uniqueKeysWithValues: scope.identities.map { (ExactText($0.ref.name), $0.ref) }))
-        let plan = AppendPlan(scope.drafts.map { PreparedEvent($0) }, context: context, now: now)
+            head: head, identities: Dictionary(uniqueKeysWithValues: named.map { (ExactText($0.name), $0) }))
+        let forgetting = scope.drafts
+        let plan = AppendPlan((forgetting + scope.unlinking).map { PreparedEvent($0) }, context: context, now: now)
         let people = scope.identities.map(\.ref)
         try Outbox.lockThoseTold(of: people, on: connection)
         lease.outlast(try row.optionalInt(5), on: connection)
@@ -207,9 +215,9 @@ package struct Forgetter: Sendable {
             ] + Outbox.forgetting(people), lease: lease, on: connection)
         return .done(
             ForgettingOutcome(
-                positions: plan.events.map(\.position), identities: scope.identities.count,
+                positions: plan.events.prefix(forgetting.count).map(\.position), identities: scope.identities.count,
                 evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
-                sharedMailAddresses: scope.sharedMailAddresses,
+                keptAliases: scope.keptCustomers, sharedMailAddresses: scope.sharedMailAddresses,
                 unreadableEvidence: search.unreadable(besides: scope)))
     }
 
@@ -248,6 +256,8 @@ package struct ForgettingOutcome: Sendable, Hashable {
     package let evidence: Int
     /// App transaction ids that stay, because statements of other customers bear them too.
     package let sharedAppTransactions: Int
+    /// Other aliases that stay, because they stand for somebody else, too.
+    package let keptAliases: Int
     /// Mail addresses by which nothing was erased, because they stand in what is other customers', too.
     package let sharedMailAddresses: Int
     /// Evidence that stays and does not read, by position, so that nobody can say whether it names the customer.

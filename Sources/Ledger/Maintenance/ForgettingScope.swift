@@ -7,8 +7,12 @@ package struct ForgettingScope: Sendable {
     package let identities: [(value: String, ref: IdentityRef)]
     /// The events whose evidence goes, ascending.
     package private(set) var evidencePositions: [Int64]
+    /// What is looked for in evidence: the ids in clear, or the one asked for where the log knows nobody of it.
+    let searched: [String]
     /// App transactions that statements of other customers bear, too.
     package let sharedAppTransactions: [IdentityRef]
+    /// Those among the aliases that stay because they stand for somebody else, too.
+    package let keptAliases: [KeptAlias]
     /// Every event that names one of the identities, ascending.
     let positions: [Int64]
     /// What was bought on the web and names one of the identities.
@@ -25,6 +29,12 @@ package struct ForgettingScope: Sendable {
     /// Evidence that one event lists at most; more of it takes more events.
     private static let positionsPerEvent = 10_000
 
+    /// How many aliases stay beside app transactions.
+    package var keptCustomers: Int { keptAliases.count { !$0.isAppTransaction } }
+
+    /// Whether there is nothing to forget.
+    var isEmpty: Bool { identities.isEmpty && evidencePositions.isEmpty }
+
     /// The events to append; their identities are references into the list of each.
     var drafts: [EventDraft] {
         listed
@@ -37,6 +47,18 @@ package struct ForgettingScope: Sendable {
                             originalTransactionID: key.originalTransactionID)),
                     identities: identities.map(\.ref.name), deduplication: .unique)
             }
+    }
+
+    /// The events that undo links from who stays to who is erased: without them the one would go on being the other.
+    var unlinking: [EventDraft] {
+        keptAliases.flatMap { alias in
+            alias.linkedIn.map { environment in
+                EventDraft(
+                    environment: environment, source: .operatorCommand, occurredAt: nil,
+                    fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(0))),
+                    identities: [alias.ref.name], deduplication: .unique)
+            }
+        }
     }
 
     /// Those that list the evidence.
@@ -56,16 +78,28 @@ package struct ForgettingScope: Sendable {
 
     init?(of customer: CustomerID, on connection: isolated PostgresConnection) throws {
         let asked = Statements.identity(of: customer.value)
-        guard let row = try connection.query(asked.sql, asked.parameters).first else { return nil }
+        guard let row = try connection.query(asked.sql, asked.parameters).first else {
+            // Signed renewal information may name somebody whom no event names: that stands in the evidence alone.
+            guard !SearchTerms(identities: [customer.value]).isEmpty else { return nil }
+            (identities, searched, sharedAppTransactions, keptAliases) = ([], [customer.value], [], [])
+            (positions, webOriginals, evidencePositions, identified) = ([], [], [], [])
+            (webIDs, mailAddresses) = ([], [])
+            return
+        }
         let first = IdentityRef(try row.int(0))
-        var person = try Self.aliases(of: first, on: connection)
+        let aliases = try PersonLinks(of: first, on: connection)
+        keptAliases = try aliases.kept(on: connection)
+        var person = aliases.person.subtracting(keptAliases.map(\.ref))
         let (own, shared) = try Self.appTransactions(of: person, on: connection)
-        person.formUnion(own)
-        sharedAppTransactions = shared.subtracting(person).sorted()
+        let kept = Set(keptAliases.map(\.ref))
+        person.formUnion(own.subtracting(kept))
+        sharedAppTransactions =
+            shared.union(keptAliases.filter(\.isAppTransaction).map(\.ref)).subtracting(person).sorted()
         let values = try Statements.customerIDs(of: Array(person), on: connection)
         identities =
             [(customer.value, first)]
             + values.filter { $0.key != first }.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
+        searched = identities.map(\.value)
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
         webOriginals = try Self.webOriginals(naming: numbers, on: connection)
@@ -120,38 +154,6 @@ package struct ForgettingScope: Sendable {
         ).first?.bool(0) ?? false
     }
 
-    /// Everybody who stands for the same customer, by the links in force.
-    private static func aliases(
-        of identity: IdentityRef, on connection: isolated PostgresConnection
-    ) throws -> Set<IdentityRef> {
-        var seen: Set<IdentityRef> = [identity]
-        var fresh = seen
-        var links: [Int64: (fact: LedgerFact, recordedAt: Timestamp)] = [:]
-        while !fresh.isEmpty {
-            let rows = try connection.query(
-                """
-                SELECT DISTINCT event.position, event.recorded_at, event.facts
-                FROM unnest($2::bigint[]) AS key (number)
-                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
-                    AND name.environment IN (0, 1, 2) AND name.kind = 2 AND name.original_transaction_id = ''
-                JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
-                """, [.int(ledgerID), .intArray(fresh.map(\.number).sorted())]
-            ).rows
-            fresh = []
-            for row in rows {
-                guard case .link(let link) = try FactCodec.decode(row.bytes(2)) else { continue }
-                links[try row.int(0)] = (.link(link), Timestamp(milliseconds: try row.timestamp(1)))
-                for end in [link.identity, link.customer] where seen.insert(end).inserted { fresh.insert(end) }
-            }
-        }
-        var map = OwnershipMap()
-        for (position, link) in links.sorted(by: { $0.key < $1.key }) {
-            map.apply(link.fact, position: position, recordedAt: link.recordedAt)
-        }
-        let customer = map.customer(of: identity)
-        return seen.filter { map.customer(of: $0) == customer }
-    }
-
     /// The app transactions that this person's statements bear: those that are theirs alone, and the others.
     private static func appTransactions(
         of person: Set<IdentityRef>, on connection: isolated PostgresConnection
@@ -179,24 +181,45 @@ package struct ForgettingScope: Sendable {
             }
         }
         // Shared is what somebody is named by as the owner, or bears beside the token of somebody else who is not forgotten.
-        let others = try connection.query(
+        let named = try connection.query(
             """
             SELECT candidate.number FROM unnest($2::bigint[]) AS candidate (number)
             WHERE EXISTS (
-                    SELECT FROM event_name AS name WHERE name.ledger_id = $1 AND name.identity = candidate.number
-                        AND name.environment IN (0, 1, 2) AND name.kind IN (0, 2))
-                OR EXISTS (
-                    SELECT FROM event_name AS name
-                    JOIN event ON event.ledger_id = $1 AND event.environment = name.environment
-                        AND event.original_transaction_id = name.original_transaction_id
-                        AND event.other_identity = candidate.number AND event.identity <> ALL ($3)
-                    JOIN identity ON identity.ledger_id = $1 AND identity.identity = event.identity
-                    WHERE name.ledger_id = $1 AND name.identity = candidate.number
-                        AND name.environment IN (1, 2) AND name.kind = 1)
-            """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted()), numbers])
-        let shared = try Set(others.rows.map { IdentityRef(try $0.int(0)) })
-            .union(bearers(of: candidates, beside: person, on: connection))
+                SELECT FROM event_name AS name WHERE name.ledger_id = $1 AND name.identity = candidate.number
+                    AND name.environment IN (0, 1, 2) AND (name.kind = 0 OR name.kind = 2 AND EXISTS (
+                        SELECT FROM event WHERE event.ledger_id = $1 AND event.position = name.position
+                            AND event.type <> 'linked')))
+            """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted())])
+        // A link that was undone names nobody any more.
+        let linked = try candidates.filter { try PersonLinks(of: $0, on: connection).isLinked }
+        let shared = try Set(named.rows.map { IdentityRef(try $0.int(0)) })
+            .union(linked).union(borneBesideOthers(candidates, person: person, on: connection))
         return (candidates.subtracting(shared), shared)
+    }
+
+    /// Which of some app transactions stand in a statement beside the account token of somebody else who is not forgotten.
+    static func borneBesideOthers(
+        _ candidates: Set<IdentityRef>, person: Set<IdentityRef>, on connection: isolated PostgresConnection
+    ) throws -> Set<IdentityRef> {
+        guard !candidates.isEmpty else { return [] }
+        let rows = try connection.query(
+            """
+            SELECT candidate.number FROM unnest($2::bigint[]) AS candidate (number)
+            WHERE EXISTS (
+                SELECT FROM event_name AS name
+                JOIN event ON event.ledger_id = $1 AND event.environment = name.environment
+                    AND event.original_transaction_id = name.original_transaction_id
+                    AND event.other_identity = candidate.number AND event.identity <> ALL ($3)
+                JOIN identity ON identity.ledger_id = $1 AND identity.identity = event.identity
+                WHERE name.ledger_id = $1 AND name.identity = candidate.number
+                    AND name.environment IN (1, 2) AND name.kind = 1)
+            """,
+            [
+                .int(ledgerID), .intArray(candidates.map(\.number).sorted()),
+                .intArray(person.map(\.number).sorted()),
+            ])
+        return try Set(rows.rows.map { IdentityRef(try $0.int(0)) })
+            .union(bearers(of: candidates, beside: person, on: connection))
     }
 
     /// Which of some app transactions stand beside somebody else's token in a statement that its event's row does not bear.

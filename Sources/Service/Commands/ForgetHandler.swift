@@ -50,6 +50,7 @@ extension Application {
                     dryRun: true, identities: preview.scope.identities.count,
                     evidence: preview.scope.evidencePositions.count,
                     sharedAppTransactions: preview.scope.sharedAppTransactions.count,
+                    keptAliases: preview.scope.keptCustomers,
                     sharedMailAddresses: preview.scope.sharedMailAddresses,
                     unreadableEvidence: preview.unreadableEvidence.count, charges: charges, positions: []))
         }
@@ -71,7 +72,7 @@ extension Application {
             return try .document(
                 ForgettingDocument(
                     dryRun: false, identities: outcome.identities, evidence: outcome.evidence,
-                    sharedAppTransactions: outcome.sharedAppTransactions,
+                    sharedAppTransactions: outcome.sharedAppTransactions, keptAliases: outcome.keptAliases,
                     sharedMailAddresses: outcome.sharedMailAddresses,
                     unreadableEvidence: outcome.unreadableEvidence.count, charges: charges, positions: outcome.positions
                 ),

@@ -54,6 +54,8 @@ extension ComponentNotes {
                 "identities": "How many ids: of customers, account tokens and app transactions",
                 "evidence": "How many pieces",
                 "shared_app_transactions": "Ids that stay, because other customers' statements bear them, too",
+                "kept_aliases":
+                    "Other aliases that stay, because they stand for somebody else in one environment; the links from them are undone",
                 "shared_mail_addresses": "Addresses by which nothing is erased, because they are other customers', too",
                 "unreadable_evidence":
                     "Pieces that stay and are damaged, so that nobody can say whom they name; `rightful verify` tells of the first",

@@ -118,7 +118,7 @@ extension APIOperation {
             ForgettingDocument.self,
             """
             {"object":"forgetting","dry_run":false,"identities":2,"evidence":5,"shared_app_transactions":0,
-             "shared_mail_addresses":0,"unreadable_evidence":0,"charges":[{"original_transaction_id":"2000000123456780",
+             "kept_aliases":0,"shared_mail_addresses":0,"unreadable_evidence":0,"charges":[{"original_transaction_id":"2000000123456780",
               "environment":"production","product_id":"com.example.pro.yearly","by":"app_store"}],"positions":[1235]}
             """), codes: [.notFound, .unprocessable])
 

@@ -111,6 +111,10 @@ struct ForgetCommand: Command {
             line += "\(outcome.sharedAppTransactions) app transaction id(s) stay: other customers' statements bear "
             line += "them, too\n"
         }
+        if outcome.keptAliases > 0 {
+            line += "\(outcome.keptAliases) alias(es) stay: they stand for somebody else in one environment; the links "
+            line += "from them are undone\n"
+        }
         if outcome.sharedMailAddresses > 0 {
             line +=
                 "\(outcome.sharedMailAddresses) mail address(es) are other customers', too, and nothing was erased by them\n"
