@@ -151,9 +151,19 @@ struct EndpointEvent: Sendable {
 }
 
 extension EndpointRegister {
-    /// Whether nothing is sent to one, because it is paused or its receiver asked to be left alone.
+    /// Whether something waits that `resume` sends at once: the endpoint is paused, its receiver asked to be left alone, or a
+    /// message was not taken and is to be tried again later.
     package func isHeldUp(_ endpoint: Endpoint) async throws -> Bool {
         if endpoint.pause != nil { return true }
-        return try await standings(of: [endpoint.id])[endpoint.id]?.heldUntil != nil
+        if try await standings(of: [endpoint.id])[endpoint.id]?.heldUntil != nil { return true }
+        return try await pool.run(doing: "looking what an endpoint waits for") { connection in
+            try connection.query(
+                """
+                SELECT EXISTS (
+                    SELECT FROM webhook_delivery WHERE ledger_id = $1 AND endpoint = $2
+                        AND due_at > statement_timestamp() AND state = 1 AND NOT is_taken)
+                """, [.int(ledgerID), .text(endpoint.id)]
+            ).first?.bool(0) ?? false
+        }
     }
 }

@@ -59,6 +59,28 @@ struct WebhookTroubleTests {
         #expect(try await rig.get("/v1/ledger").json["position"] == head, "nothing held it up")
     }
 
+    @Test("messages of one customer that were not taken are sent at once when somebody resumes the endpoint")
+    func resumedForOne() async throws {
+        let rig = try await ServiceRig.make()
+        let receiver = try Receiver { _, number in
+            number == 0 ? .answer(500, headers: ["Retry-After: 21600"], "") : .answer(200, "")
+        }
+        let made = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        try await rig.telling {
+            while try await rig.get(path + "/deliveries").text.contains("status 500") == false {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            _ = try await rig.command("grant", "c-2", Self.grant)
+            try await receiver.wait("another customer's") { $0.count == 1 }
+            #expect(try await rig.get(path).json["held_until"] == .null)
+            #expect(try await rig.send("POST", path + "/actions/resume", key: rig.admin).status == 200)
+            try await receiver.wait("the first again") { $0.count == 2 }
+        }
+        #expect(receiver.requests[2].body.contains("c-1"))
+    }
+
     @Test("whoever asks to be left alone for longer than a number can say is left alone for six hours")
     func longHold() async throws {
         let rig = try await ServiceRig.make()

@@ -28,7 +28,8 @@ struct WebhooksDeleteCommand: Command {
 struct WebhooksResumeCommand: Command {
     static let usage = CommandUsage(
         "webhooks resume",
-        "Go on sending to an endpoint that was paused, or asked to be left alone (429, 503), where it was.",
+        "Go on sending to an endpoint that was paused, or asked to be left alone (429, 503), where it was, and try at once "
+            + "what waits for its next try.",
         operands: ["ID"])
 
     private let arguments: ParsedArguments
@@ -41,7 +42,8 @@ struct WebhooksResumeCommand: Command {
             guard try await register.isHeldUp(endpoint) else {
                 throw CommandFailure(
                     description:
-                        "\(endpoint.id) is not paused, and did not ask to be left alone: it is sent what there is")
+                        "\(endpoint.id) is not paused, did not ask to be left alone, and nothing waits for its next try: it is "
+                        + "sent what there is")
             }
             try await register.change(endpoint.id, .resumed)
         }
