@@ -64,13 +64,13 @@ package struct WebLookupRegister: Sendable {
 
     package init(pool: PostgresPool) { self.pool = pool }
 
-    /// Takes what is due, urgent things first.
+    /// Takes what is due, urgent things first; of these what never failed, which may well be readable, before what is tried again.
     package func take(_ environment: StoreEnvironment, now: Timestamp, limit: Int) async throws -> [OwedLookup] {
         try await take(
             """
             SELECT subject FROM web_lookup
             WHERE ledger_id = $1 AND environment = $2 AND (next_try_at <= $3 OR next_try_at > $5)
-            ORDER BY is_urgent DESC, next_try_at LIMIT $6 FOR UPDATE SKIP LOCKED
+            ORDER BY is_urgent DESC, failing_since IS NOT NULL, next_try_at LIMIT $6 FOR UPDATE SKIP LOCKED
             """, environment, now: now,
             [.timestamp(now.adding(milliseconds: Self.farAhead).milliseconds), .int(Int64(limit))])
     }
