@@ -11,7 +11,7 @@ package enum Span {
 }
 
 /// An ISO 8601 duration: years and months of the calendar, and an exact rest.
-package struct CalendarDuration: Sendable, Hashable {
+package struct SimulatedCalendarDuration: Sendable, Hashable {
     /// Years and months together, in months.
     package let months: Int
     /// Weeks, days and times together, in milliseconds.
@@ -61,7 +61,7 @@ package enum SimulatedCalendar {
     }
 
     /// The instant `duration` later: months first, keeping the day or falling back to the month's last, then the rest.
-    package static func adding(_ duration: CalendarDuration, to instant: Int64) -> Int64 {
+    package static func adding(_ duration: SimulatedCalendarDuration, to instant: Int64) -> Int64 {
         let timeOfDay = ((instant % Span.day) + Span.day) % Span.day
         let date = civilDate(daysSince1970: (instant - timeOfDay) / Span.day)
         let monthIndex = date.year * 12 + (date.month - 1) + duration.months

@@ -1,14 +1,14 @@
 /// Who buys: one Apple account, and the login the app passed along.
 package struct StoreAccount: Sendable, Hashable {
     /// The environment the account buys in.
-    package var environment: StoreEnvironment
+    package var environment: SimulatedStoreEnvironment
     /// The app's own account token; nil where the app passed none.
     package var appAccountToken: String?
     /// The store's id of this Apple account in this app; nil in old statements.
     package var appTransactionID: String?
 
     /// An account.
-    package init(_ environment: StoreEnvironment, appAccountToken: String?, appTransactionID: String?) {
+    package init(_ environment: SimulatedStoreEnvironment, appAccountToken: String?, appTransactionID: String?) {
         self.environment = environment
         self.appAccountToken = appAccountToken
         self.appTransactionID = appTransactionID
@@ -24,7 +24,7 @@ package struct StoreAccount: Sendable, Hashable {
 }
 
 /// An offer a payment was made under.
-package struct StoreOffer: Sendable, Hashable {
+package struct SimulatedStoreOffer: Sendable, Hashable {
     /// 1 introductory, 2 promotional, 3 offer code, 4 win-back.
     package let type: Int64
     /// `FREE_TRIAL`, `PAY_AS_YOU_GO` or `PAY_UP_FRONT`.
@@ -35,22 +35,24 @@ package struct StoreOffer: Sendable, Hashable {
     package let period: String?
 
     /// A week for free.
-    package static let freeTrial = StoreOffer(type: 1, discount: "FREE_TRIAL", identifier: nil, period: "P1W")
+    package static let freeTrial = SimulatedStoreOffer(type: 1, discount: "FREE_TRIAL", identifier: nil, period: "P1W")
     /// Three months, paid at once.
-    package static let payUpFront = StoreOffer(type: 1, discount: "PAY_UP_FRONT", identifier: nil, period: "P3M")
+    package static let payUpFront = SimulatedStoreOffer(
+        type: 1, discount: "PAY_UP_FRONT", identifier: nil, period: "P3M")
     /// A cheaper period for somebody who is subscribed or was.
-    package static let promotional = StoreOffer(
+    package static let promotional = SimulatedStoreOffer(
         type: 2, discount: "PAY_AS_YOU_GO", identifier: "spring", period: nil)
     /// A code that was redeemed.
-    package static let offerCode = StoreOffer(type: 3, discount: "FREE_TRIAL", identifier: "friends", period: "P2W")
+    package static let offerCode = SimulatedStoreOffer(
+        type: 3, discount: "FREE_TRIAL", identifier: "friends", period: "P2W")
     /// An offer to somebody who left.
-    package static let winBack = StoreOffer(
+    package static let winBack = SimulatedStoreOffer(
         type: 4, discount: "PAY_AS_YOU_GO", identifier: "come.back", period: nil)
 }
 
 /// What the store knows of one original transaction: the material of its statements.
 struct StoreBook: Sendable {
-    let key: OriginalKey
+    let key: SimulatedOriginalKey
     /// Who buys, as the store knows it now.
     var account: StoreAccount
     let isFamilyShared: Bool
@@ -76,7 +78,7 @@ struct Payment: Sendable {
     let number: Int
     let transactionID: String
     let webOrderLineItemID: String?
-    let product: StoreProduct
+    let product: SimulatedStoreProduct
     let purchaseDate: Int64
     /// The instant from which it counts: later than the purchase date where the store charged early.
     let begin: Int64
@@ -85,7 +87,7 @@ struct Payment: Sendable {
     let reason: String?
     var appAccountToken: String?
     var appTransactionID: String?
-    let offer: StoreOffer?
+    let offer: SimulatedStoreOffer?
     let price: StorePrice
     /// Its chapter in the record; nil for a payment nobody was ever told of.
     var chapter: Int?

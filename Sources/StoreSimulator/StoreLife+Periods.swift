@@ -2,7 +2,7 @@ import SeededRandom
 
 /// Where a random subscription stands.
 struct Plot {
-    let key: OriginalKey
+    let key: SimulatedOriginalKey
     /// The products it may change between.
     let group: [String]
     /// Whether a renewal may bear another login.
@@ -66,7 +66,7 @@ extension Storyteller {
         plot.isRefunded = false
     }
 
-    private mutating func makeNoise(_ key: OriginalKey, at instant: Int64) {
+    private mutating func makeNoise(_ key: SimulatedOriginalKey, at instant: Int64) {
         switch random.number(in: 0...3) {
         case 0: requestConsumption(key, at: instant)
         case 1: announcePrice(key, accepted: random.chance(50), at: instant)
@@ -86,7 +86,7 @@ extension Storyteller {
         }
     }
 
-    private mutating func refundOldPayment(_ key: OriginalKey, at instant: Int64) {
+    private mutating func refundOldPayment(_ key: SimulatedOriginalKey, at instant: Int64) {
         let number = Int(random.number(in: 0...Int64(book(key).last.number - 1)))
         guard book(key).payments[number].revocation == nil else { return }
         refund(key, payment: number, at: instant, prorated: random.chance(20) ? 25_000 : nil)

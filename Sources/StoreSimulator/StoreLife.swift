@@ -38,7 +38,7 @@ package struct StoreLife: Sendable {
 extension Storyteller {
     /// One Apple account with everything it buys.
     mutating func inventCustomer() {
-        let environment: StoreEnvironment = random.chance(15) ? .sandbox : .production
+        let environment: SimulatedStoreEnvironment = random.chance(15) ? .sandbox : .production
         let account = account(environment, hasToken: !random.chance(20))
         let start = world.start + random.number(in: 0...60 * Span.day)
         let first = inventSubscription(account, group: random.pick(Self.groups), at: start)
@@ -64,8 +64,8 @@ extension Storyteller {
     @discardableResult
     mutating func inventSubscription(
         _ account: StoreAccount, group: [String], at start: Int64
-    ) -> OriginalKey {
-        let offer: StoreOffer? = random.chance(30) ? random.pick([.freeTrial, .payUpFront, .offerCode]) : nil
+    ) -> SimulatedOriginalKey {
+        let offer: SimulatedStoreOffer? = random.chance(30) ? random.pick([.freeTrial, .payUpFront, .offerCode]) : nil
         let key = subscribe(
             account, to: random.pick(group), at: start, offer: offer, statesReason: !random.chance(10),
             hasLineItem: !random.chance(10))
@@ -107,7 +107,7 @@ extension Storyteller {
     }
 
     /// The other environment's purchase that happens to bear the same ids.
-    mutating func inventNamesake(of key: OriginalKey, _ account: StoreAccount, at start: Int64) {
+    mutating func inventNamesake(of key: SimulatedOriginalKey, _ account: StoreAccount, at start: Int64) {
         var other = account
         other.environment = key.environment == .production ? .sandbox : .production
         let twin = subscribe(

@@ -9,7 +9,7 @@ package struct StorePrice: Sendable, Hashable {
     let storefrontID: String
 
     /// What a product costs the buyer of an original transaction: everybody stays in one storefront, told from the id alone.
-    init(of product: StoreProduct, offer: StoreOffer?, original: String) {
+    init(of product: SimulatedStoreProduct, offer: SimulatedStoreOffer?, original: String) {
         let isFree = offer?.discount == "FREE_TRIAL"
         func price(_ amount: Int64, _ currency: String, _ storefront: String, _ id: String) -> StorePrice {
             StorePrice(isFree ? 0 : amount, currency, storefront, id)

@@ -1,5 +1,5 @@
 /// The two environments of the store, whose facts never meet.
-package enum StoreEnvironment: String, Sendable, Hashable, CaseIterable {
+package enum SimulatedStoreEnvironment: String, Sendable, Hashable, CaseIterable {
     case production
     case sandbox
 
@@ -13,7 +13,7 @@ package enum StoreEnvironment: String, Sendable, Hashable, CaseIterable {
 }
 
 /// The four kinds of in-app purchase.
-package enum ProductKind: String, Sendable {
+package enum SimulatedProductKind: String, Sendable {
     case autoRenewable = "Auto-Renewable Subscription"
     case nonConsumable = "Non-Consumable"
     case consumable = "Consumable"
@@ -21,32 +21,32 @@ package enum ProductKind: String, Sendable {
 }
 
 /// A product as the simulated store sells it.
-package struct StoreProduct: Sendable, Equatable {
+package struct SimulatedStoreProduct: Sendable, Equatable {
     /// The product id.
     package let id: String
     /// What kind of purchase it is.
-    package let kind: ProductKind
+    package let kind: SimulatedProductKind
     /// The subscription group, of auto-renewable products only.
     package let groupID: String?
     /// The rank inside the group; 1 is the highest, as in App Store Connect.
     package let level: Int
     /// How long one payment lasts, of auto-renewable products only.
-    package let period: CalendarDuration?
+    package let period: SimulatedCalendarDuration?
     /// The price in thousandths of the currency.
     package let price: Int64
 
     /// An auto-renewable product; `period` is an ISO 8601 duration.
     package static func subscription(
         _ id: String, group: String, level: Int, period: String, price: Int64
-    ) -> StoreProduct {
-        StoreProduct(
+    ) -> SimulatedStoreProduct {
+        SimulatedStoreProduct(
             id: id, kind: .autoRenewable, groupID: group, level: level,
-            period: CalendarDuration(iso8601: period), price: price)
+            period: SimulatedCalendarDuration(iso8601: period), price: price)
     }
 
     /// A product that is bought once at a time.
-    package static func once(_ id: String, _ kind: ProductKind, price: Int64) -> StoreProduct {
-        StoreProduct(id: id, kind: kind, groupID: nil, level: 0, period: nil, price: price)
+    package static func once(_ id: String, _ kind: SimulatedProductKind, price: Int64) -> SimulatedStoreProduct {
+        SimulatedStoreProduct(id: id, kind: kind, groupID: nil, level: 0, period: nil, price: price)
     }
 }
 
@@ -78,7 +78,7 @@ package enum ProratedRefund: String, Sendable {
 }
 
 /// The access policy the record is read under.
-package struct AccessPolicy: Sendable, Equatable {
+package struct SimulatedAccessPolicy: Sendable, Equatable {
     /// Whether a grace period gives access.
     package var graceGivesAccess = true
     /// Whether billing retry gives access.
@@ -90,7 +90,7 @@ package struct AccessPolicy: Sendable, Equatable {
     /// How long a failed charge on the web leaves access open, in days after what was paid for.
     package var webGraceDays: Int64 = 7
     /// What an open dispute does.
-    package var webDispute = WebDisputePolicy.suspendsAccess
+    package var webDispute = SimulatedWebDisputePolicy.suspendsAccess
 
     /// The defaults: grace gives access, billing retry does not, no leeway, a prorated refund ends access; a week of grace
     /// on the web, and a dispute suspends.
@@ -104,16 +104,16 @@ package struct StoreWorld: Sendable, Equatable {
     /// The app's id in the store, stated in production only.
     package var appAppleID: Int64 = 6_400_000_001
     /// The products on sale.
-    package var products: [StoreProduct]
+    package var products: [SimulatedStoreProduct]
     /// What the products grant.
     package var mappings: [CatalogMapping]
     /// The access policy.
-    package var policy: AccessPolicy
+    package var policy: SimulatedAccessPolicy
     /// The instant at which simulated lives begin.
     package var start: Int64
 
     /// The product of that id, which must be on sale.
-    package func product(_ id: String) -> StoreProduct {
+    package func product(_ id: String) -> SimulatedStoreProduct {
         guard let product = products.first(where: { $0.id == id }) else {
             preconditionFailure("the simulated store does not sell \(id); it sells \(products.map(\.id))")
         }
@@ -213,11 +213,11 @@ extension StoreWorld {
             CatalogMapping(ProductID.term, ["season"], duration: "P1M"),
             CatalogMapping(ProductID.openSeason, ["season"]),
         ],
-        policy: AccessPolicy(),
+        policy: SimulatedAccessPolicy(),
         start: SimulatedCalendar.instant(2026, 1, 1))
 
     /// The same world under another policy.
-    package func with(policy change: (inout AccessPolicy) -> Void) -> StoreWorld {
+    package func with(policy change: (inout SimulatedAccessPolicy) -> Void) -> StoreWorld {
         var world = self
         change(&world.policy)
         return world

@@ -17,7 +17,7 @@ struct ServeCommand: Sendable {
     private static let rest = Duration.milliseconds(250)
 
     private let directory: DemoDirectory
-    private let ports: [StoreEnvironment: UInt16]
+    private let ports: [SimulatedStoreEnvironment: UInt16]
     private let seed: UInt64
     private let customers: Int
     private let faults: Int
@@ -52,8 +52,8 @@ struct ServeCommand: Sendable {
         let clock = RunningClock(StoreClock(start: start, speed: Int64(speed)))
         let (key, keyPath) = try directory.apiKey()
         let access = SimulatedStoreAPI.Access(issuerID: Self.issuerID, keyID: Self.keyID, key: key.publicKey)
-        var apis: [StoreEnvironment: SimulatedStoreAPI] = [:]
-        for (number, environment) in StoreEnvironment.allCases.enumerated() {
+        var apis: [SimulatedStoreEnvironment: SimulatedStoreAPI] = [:]
+        for (number, environment) in SimulatedStoreEnvironment.allCases.enumerated() {
             let api = SimulatedStoreAPI(
                 authority: authority, world: DemoStory.world, access: access, environment: environment,
                 now: { clock.now }, wallClock: { StoreSimulatorProgram.currentMilliseconds() })
@@ -132,9 +132,9 @@ struct ServeCommand: Sendable {
     }
 
     /// Serves the APIs, and prints the entry of the app for the configuration.
-    private func serve(_ apis: [StoreEnvironment: SimulatedStoreAPI], keyPath: String) throws -> [HTTPServer] {
+    private func serve(_ apis: [SimulatedStoreEnvironment: SimulatedStoreAPI], keyPath: String) throws -> [HTTPServer] {
         var servers: [HTTPServer] = []
-        var urls: [StoreEnvironment: String] = [:]
+        var urls: [SimulatedStoreEnvironment: String] = [:]
         for (environment, api) in apis {
             let server = api.makeServer(port: ports[environment] ?? 0)
             do {
@@ -159,7 +159,7 @@ struct ServeCommand: Sendable {
     }
 
     /// The app as `apps` in the service's configuration names it.
-    private static func app(keyPath: String, _ urls: [StoreEnvironment: String]) -> PayloadValue {
+    private static func app(keyPath: String, _ urls: [SimulatedStoreEnvironment: String]) -> PayloadValue {
         .object([
             "bundle_id": .string(DemoStory.world.bundleID), "app_apple_id": .integer(DemoStory.world.appAppleID),
             "app_store_api": .object([

@@ -11,7 +11,7 @@ struct StripeCommand: Sendable {
     static let (keyFile, webhookSecretFile) = ("stripe-secret-key", "stripe-webhook-secret")
 
     private let directory: String
-    private let environment: StoreEnvironment
+    private let environment: SimulatedStoreEnvironment
     private let port: UInt16
     private let service: StripePostman.Endpoint?
     private let periodMinutes: Int
@@ -20,7 +20,7 @@ struct StripeCommand: Sendable {
     init(_ arguments: inout Arguments) throws {
         directory = try arguments.required("--data")
         let mode = arguments.optional("--environment") ?? "sandbox"
-        guard let environment = StoreEnvironment(rawValue: mode) else {
+        guard let environment = SimulatedStoreEnvironment(rawValue: mode) else {
             throw UsageError("--environment must be production or sandbox")
         }
         self.environment = environment

@@ -72,7 +72,7 @@ struct StripePages: Sendable {
             + "<p><a href=\"/\">What was bought</a></p>"
     }
 
-    private static func text(_ price: WebPrice) -> String {
+    private static func text(_ price: SimulatedWebPrice) -> String {
         let amount = "\(price.amount / 100).\(price.amount % 100 < 10 ? "0" : "")\(price.amount % 100)"
         return "\(price.catalogProductID ?? price.product): \(amount) \(price.currency.uppercased())"
             + (price.interval.map { " every \($0)" } ?? "")

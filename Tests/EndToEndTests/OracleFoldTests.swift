@@ -61,7 +61,7 @@ struct OracleFoldTests {
 struct FoldedLedger {
     let catalog: Catalog
     private var identities = IdentityList()
-    private(set) var states: [StoreSimulator.OriginalKey: OriginalState] = [:]
+    private(set) var states: [SimulatedOriginalKey: OriginalState] = [:]
     private var position: Int64 = 0
 
     init(catalog: Catalog) { self.catalog = catalog }
@@ -76,7 +76,7 @@ struct FoldedLedger {
             let fact = transaction.fact(
                 payloadHash: Digest(SHA256.hash(bytes)) ?? .zero, fallbackSignedDate: payload.signedDate,
                 identities: &identities)
-            states[OriginalKey(environment, fact.originalTransactionID), default: OriginalState()]
+            states[SimulatedOriginalKey(environment, fact.originalTransactionID), default: OriginalState()]
                 .join(fact, source: .notification, position: position)
         }
         if let object = notification.renewal {
@@ -84,7 +84,7 @@ struct FoldedLedger {
             let fact = try RenewalPayload(parsing: bytes).fact(
                 payloadHash: Digest(SHA256.hash(bytes)) ?? .zero, fallbackSignedDate: payload.signedDate,
                 isGraceNotification: payload.isGraceNotification)
-            states[OriginalKey(environment, fact.originalTransactionID), default: OriginalState()]
+            states[SimulatedOriginalKey(environment, fact.originalTransactionID), default: OriginalState()]
                 .join(fact, source: .notification, position: position)
         }
     }

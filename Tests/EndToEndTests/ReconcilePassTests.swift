@@ -6,7 +6,7 @@ import Testing
 @Suite("Passes in the answer of reconcile", .serialized)
 struct ReconcilePassTests {
     private static func purchase(
-        _ id: String, _ product: StoreProduct, _ world: StoreWorld, ends: Int64?
+        _ id: String, _ product: SimulatedStoreProduct, _ world: StoreWorld, ends: Int64?
     ) -> PayloadValue {
         let now = Int64(Date().timeIntervalSince1970 * 1000)
         var members: [String: PayloadValue] = [

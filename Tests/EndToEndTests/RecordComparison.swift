@@ -18,7 +18,7 @@ extension Catalog {
         }
         self.init(
             products: products,
-            policy: EntitlementCore.AccessPolicy(
+            policy: AccessPolicy(
                 graceGivesAccess: world.policy.graceGivesAccess,
                 billingRetryGivesAccess: world.policy.billingRetryGivesAccess,
                 leewaySeconds: world.policy.leewaySeconds,
@@ -29,7 +29,7 @@ extension Catalog {
 }
 
 extension RecordInterval {
-    init(_ reading: Reading, policy: EntitlementCore.AccessPolicy) {
+    init(_ reading: Reading, policy: AccessPolicy) {
         self.init(
             from: reading.start.milliseconds, until: reading.end == .endless ? nil : reading.end.milliseconds,
             state: RecordState(reading.state), givesAccess: policy.givesAccess(reading.state),

@@ -50,7 +50,7 @@ struct ServiceRig {
         trust: DeviceTrust = DeviceTrust(), passKeys: PassKeyRing = .empty, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], connections: Int = 3, hasOtherApp: Bool = false,
         asksStore: Bool = false, stripe: StripeWebhooks = StripeWebhooks([]), stripeAPI: String? = nil,
-        shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:], hasConsole: Bool = true
+        shops: [StoreEnvironment: StripeShop] = [:], hasConsole: Bool = true
     ) async throws -> ServiceRig {
         let database = try await TestDatabase.make()
         let pool = database.pool(connections: connections)
@@ -60,7 +60,7 @@ struct ServiceRig {
         let store = try SimulatedAuthority()
         let app = AppBinding(
             bundleID: bundleID, appAppleID: appAppleID,
-            environments: Set(environments.compactMap { EntitlementCore.StoreEnvironment(rawValue: $0) }))
+            environments: Set(environments.compactMap { StoreEnvironment(rawValue: $0) }))
         let other = AppBinding(bundleID: otherBundleID, appAppleID: appAppleID, environments: app.environments)
         let apps = hasOtherApp ? [app, other] : [app]
         let jws = try JWSVerifier(trusting: TrustAnchors([store.root.certificate]))

@@ -196,7 +196,7 @@ struct DispatchTests {
         rig.answer = .status(500)
         try rig.run(until: Self.start - 5 * Span.day)
         rig.set(clock: Self.start - 5 * Span.day)
-        for environment in StoreEnvironment.allCases {
+        for environment in SimulatedStoreEnvironment.allCases {
             let all = try await rig.history(environment, onlyFailures: false)
             let failed = try await rig.history(environment, onlyFailures: true)
             #expect(!failed.isEmpty && (failed.count < all.count || environment == .sandbox))
@@ -250,7 +250,7 @@ private final class DispatchRig {
     var answer = DeliveryAnswer.status(200)
     private(set) var delivered: [StoreDispatch.Attempt] = []
     private let key: PrivateKey
-    private let apis: [StoreEnvironment: SimulatedStoreAPI]
+    private let apis: [SimulatedStoreEnvironment: SimulatedStoreAPI]
     private let keeper: Keeper
 
     /// What was signed, by UUID.
@@ -273,7 +273,7 @@ private final class DispatchRig {
         key = try PrivateKey.generate(.p256)
         let access = SimulatedStoreAPI.Access(issuerID: "issuer", keyID: "KEY1", key: key.publicKey)
         apis = Dictionary(
-            uniqueKeysWithValues: StoreEnvironment.allCases.map {
+            uniqueKeysWithValues: SimulatedStoreEnvironment.allCases.map {
                 (
                     $0,
                     SimulatedStoreAPI(
@@ -313,7 +313,7 @@ private final class DispatchRig {
 
     /// The whole history, as whoever asks reads it.
     func history(
-        _ environment: StoreEnvironment, onlyFailures: Bool
+        _ environment: SimulatedStoreEnvironment, onlyFailures: Bool
     ) async throws -> [(payload: String, attempts: [(instant: Int64, result: String)])] {
         let now = keeper.clock.withLock { $0 }
         let body = try PayloadValue.object([

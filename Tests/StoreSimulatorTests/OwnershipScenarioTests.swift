@@ -77,7 +77,7 @@ struct OwnershipScenarioTests {
     @Test("what was noted of a name was noted of whom it means now")
     func conflictsOfAliases() {
         let cast = OwnershipCast(seed: 1)
-        let key = OriginalKey(.production, "1")
+        let key = SimulatedOriginalKey(.production, "1")
         var record = Record(world: .standard)
         record.reportConflict(key, claimant: cast.dan.customerID)
         #expect(!record.isReported(key, claimant: cast.cleo.customerID))

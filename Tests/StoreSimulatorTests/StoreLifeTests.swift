@@ -48,10 +48,10 @@ struct StoreLifeTests {
     @Test("statements about one original are signed in distinct milliseconds", arguments: 0..<60 as Range<UInt64>)
     func signedDates(seed: UInt64) {
         let life = StoreLife.random(seed: seed, customers: 5)
-        var seen: [OriginalKey: Int64] = [:]
+        var seen: [SimulatedOriginalKey: Int64] = [:]
         for notification in life.notifications {
             guard let original = notification.originalTransactionID else { continue }
-            let key = OriginalKey(notification.environment, original)
+            let key = SimulatedOriginalKey(notification.environment, original)
             #expect(seen[key, default: .min] < notification.signedDate, "seed \(seed), \(key)")
             seen[key] = notification.signedDate
         }
@@ -147,14 +147,14 @@ struct PayloadTests {
 
     @Test("months are the calendar's", arguments: [("P1M", 2, 28), ("P2M", 3, 31), ("P13M", 14, 28), ("P1D", 2, 1)])
     func calendar(duration: String, month: Int, day: Int) throws {
-        let length = try #require(CalendarDuration(iso8601: duration))
+        let length = try #require(SimulatedCalendarDuration(iso8601: duration))
         let wanted = SimulatedCalendar.instant(month > 12 ? 2027 : 2026, month > 12 ? month - 12 : month, day, 7)
         #expect(SimulatedCalendar.adding(length, to: SimulatedCalendar.instant(2026, 1, 31, 7)) == wanted)
     }
 
     @Test("what is no duration is refused", arguments: ["", "P", "1M", "P1X", "PT1D", "P1", "PM"])
     func badDurations(text: String) {
-        #expect(CalendarDuration(iso8601: text) == nil)
+        #expect(SimulatedCalendarDuration(iso8601: text) == nil)
     }
 }
 

@@ -57,7 +57,7 @@ package struct DeliveryCourse: Sendable, Equatable {
     package private(set) var nextAttempt: Int64?
 
     /// A notification of which no delivery was attempted yet.
-    package init(_ environment: StoreEnvironment) {
+    package init(_ environment: SimulatedStoreEnvironment) {
         pauses = environment == .production ? Self.retryHours.map { $0 * Span.hour } : []
     }
 

@@ -30,7 +30,7 @@ package final class StoreDispatch: Sendable {
     /// One notification on its way.
     private struct Parcel: Sendable {
         let payload: String
-        let environment: StoreEnvironment
+        let environment: SimulatedStoreEnvironment
         /// How many more attempts are lost before they get anywhere.
         var losses = 0
     }
@@ -82,7 +82,7 @@ package final class StoreDispatch: Sendable {
     private static let batch = 7 * Span.day
 
     private let way: Way
-    private let apis: [StoreEnvironment: SimulatedStoreAPI]
+    private let apis: [SimulatedStoreEnvironment: SimulatedStoreAPI]
     private let sign: @Sendable (StoreNotification) throws -> String
     private let state: Mutex<State>
 
@@ -91,7 +91,7 @@ package final class StoreDispatch: Sendable {
     ///   - apis: what is sent is remembered there, and what they send is delivered.
     ///   - sign: what the store signed for a notification; the same bytes each time.
     package init(
-        _ lives: OngoingLives, from start: Int64, way: Way, apis: [StoreEnvironment: SimulatedStoreAPI],
+        _ lives: OngoingLives, from start: Int64, way: Way, apis: [SimulatedStoreEnvironment: SimulatedStoreAPI],
         sign: @escaping @Sendable (StoreNotification) throws -> String
     ) {
         self.way = way
@@ -157,7 +157,7 @@ package final class StoreDispatch: Sendable {
     package func nextAttempt(until instant: Int64) -> Attempt? {
         while true {
             let next = state.withLock {
-                state -> (due: Due, payload: String, environment: StoreEnvironment, isLost: Bool)? in
+                state -> (due: Due, payload: String, environment: SimulatedStoreEnvironment, isLost: Bool)? in
                 guard let due = state.due.last, due.instant <= instant else { return nil }
                 state.due.removeLast()
                 let isLost = state.parcels[due.parcel].losses > 0

@@ -46,45 +46,45 @@ extension SimulatedDevices {
 
     /// The next payment of a subscription: charged when the present one ended, early where it still runs, and now after
     /// a billing problem.
-    package mutating func renew(_ key: OriginalKey) throws -> [DeviceUpdate] {
+    package mutating func renew(_ key: SimulatedOriginalKey) throws -> [DeviceUpdate] {
         let hasFailed = storyteller.book(key).renewal?.hasFailed ?? false
         storyteller.renew(key, purchasedAt: hasFailed ? now : min(now, storyteller.expiry(key) ?? now))
         return try announceLast(key)
     }
 
     /// A renewal could not be charged; devices learn it from the statuses alone.
-    package mutating func failToRenew(_ key: OriginalKey, graceDays: Int64?) {
+    package mutating func failToRenew(_ key: SimulatedOriginalKey, graceDays: Int64?) {
         let end = max(storyteller.expiry(key) ?? now, now)
         storyteller.failToRenew(key, at: now, graceEnd: graceDays.map { end + $0 * Span.day })
     }
 
     /// Auto-renewal is turned on or off; devices learn it from the statuses alone.
-    package mutating func setAutoRenew(_ key: OriginalKey, _ isOn: Bool) {
+    package mutating func setAutoRenew(_ key: SimulatedOriginalKey, _ isOn: Bool) {
         storyteller.setAutoRenew(key, isOn, at: now)
     }
 
     /// A subscription that was not renewed is over.
-    package mutating func expire(_ key: OriginalKey) { storyteller.expire(key, "VOLUNTARY", at: now) }
+    package mutating func expire(_ key: SimulatedOriginalKey) { storyteller.expire(key, "VOLUNTARY", at: now) }
 
     /// The last payment is refunded, and every device is told.
     ///
     /// - Parameter prorated: the part paid back, in thousandths of a percent; nil for all of it.
-    package mutating func refund(_ key: OriginalKey, prorated: Int64? = nil) throws -> [DeviceUpdate] {
+    package mutating func refund(_ key: SimulatedOriginalKey, prorated: Int64? = nil) throws -> [DeviceUpdate] {
         storyteller.refund(key, at: now, prorated: prorated)
         return try announceLast(key)
     }
 
     /// Whoever shares a purchase leaves the family, or the member does: every device of the member is told.
-    package mutating func endSharing(_ key: OriginalKey) throws -> [DeviceUpdate] {
+    package mutating func endSharing(_ key: SimulatedOriginalKey) throws -> [DeviceUpdate] {
         storyteller.endSharing(key, at: now)
         return try announceLast(key)
     }
 
     /// Whether a family member pays for it.
-    package func isShared(_ key: OriginalKey) -> Bool { storyteller.book(key).isFamilyShared }
+    package func isShared(_ key: SimulatedOriginalKey) -> Bool { storyteller.book(key).isFamilyShared }
 
     /// A refund is taken back, and every device is told.
-    package mutating func reverseRefund(_ key: OriginalKey) throws -> [DeviceUpdate] {
+    package mutating func reverseRefund(_ key: SimulatedOriginalKey) throws -> [DeviceUpdate] {
         storyteller.reverseRefund(key, at: now)
         return try announceLast(key)
     }
@@ -92,17 +92,17 @@ extension SimulatedDevices {
     // MARK: - What stands in the books
 
     /// The original transactions of an account, in the order in which they were bought.
-    package func originals(account: Int) -> [OriginalKey] { originals[account] ?? [] }
+    package func originals(account: Int) -> [SimulatedOriginalKey] { originals[account] ?? [] }
 
     /// The original transaction of an account's latest purchase of a product.
-    package func original(of productID: String, account: Int) -> OriginalKey? {
+    package func original(of productID: String, account: Int) -> SimulatedOriginalKey? {
         originals(account: account).last { key in
             storyteller.book(key).payments.contains { $0.product.id == productID }
         }
     }
 
     /// The ids of the payments of an original, in order.
-    package func transactionIDs(of key: OriginalKey) -> [String] {
+    package func transactionIDs(of key: SimulatedOriginalKey) -> [String] {
         storyteller.book(key).payments.map(\.transactionID)
     }
 
@@ -129,12 +129,14 @@ extension SimulatedDevices {
         case .nonConsumable, .nonRenewing: return true
         case .consumable:
             let mapping = storyteller.world.mappings.first { $0.productID == payment.product.id }
-            guard let duration = mapping?.duration.flatMap({ CalendarDuration(iso8601: $0) }) else { return false }
+            guard let duration = mapping?.duration.flatMap({ SimulatedCalendarDuration(iso8601: $0) }) else {
+                return false
+            }
             return SimulatedCalendar.adding(duration, to: payment.purchaseDate) > instant
         }
     }
 
-    private func payment(_ id: String) -> (key: OriginalKey, payment: Payment)? {
+    private func payment(_ id: String) -> (key: SimulatedOriginalKey, payment: Payment)? {
         for key in originals.values.joined() {
             if let payment = storyteller.book(key).payments.first(where: { $0.transactionID == id }) {
                 return (key, payment)
@@ -144,24 +146,24 @@ extension SimulatedDevices {
     }
 
     /// Whether an original renews at all.
-    package func isSubscription(_ key: OriginalKey) -> Bool { storyteller.book(key).renewal != nil }
+    package func isSubscription(_ key: SimulatedOriginalKey) -> Bool { storyteller.book(key).renewal != nil }
 
     /// Whether the last payment's money went back.
-    package func isRefunded(_ key: OriginalKey) -> Bool { storyteller.book(key).last.revocation != nil }
+    package func isRefunded(_ key: SimulatedOriginalKey) -> Bool { storyteller.book(key).last.revocation != nil }
 
     /// Whether the store would charge for the next period by now, at most a day early.
-    package func mayRenew(_ key: OriginalKey) -> Bool {
+    package func mayRenew(_ key: SimulatedOriginalKey) -> Bool {
         (storyteller.expiry(key) ?? .max) - Span.day <= now && !isRefunded(key)
     }
 
     /// Whether the last payment of a subscription is over.
-    package func hasRunOut(_ key: OriginalKey) -> Bool { (storyteller.expiry(key) ?? .max) <= now }
+    package func hasRunOut(_ key: SimulatedOriginalKey) -> Bool { (storyteller.expiry(key) ?? .max) <= now }
 
     // MARK: - Paying
 
     /// A payment in the account's subscription of the same group, or an original of its own.
     private mutating func pay(
-        _ productID: String, token: String?, account: Int, offer: StoreOffer? = nil
+        _ productID: String, token: String?, account: Int, offer: SimulatedStoreOffer? = nil
     ) -> PaymentKey {
         let product = storyteller.world.product(productID)
         if let key = sibling(of: product, account: account) {
@@ -188,7 +190,7 @@ extension SimulatedDevices {
     }
 
     /// What the account has in the product's group, or of a product that is bought once.
-    private func sibling(of product: StoreProduct, account: Int) -> OriginalKey? {
+    private func sibling(of product: SimulatedStoreProduct, account: Int) -> SimulatedOriginalKey? {
         originals(account: account).last { key in
             let held = storyteller.book(key).last.product
             return switch product.kind {
@@ -199,7 +201,7 @@ extension SimulatedDevices {
         }
     }
 
-    private mutating func announceLast(_ key: OriginalKey) throws -> [DeviceUpdate] {
+    private mutating func announceLast(_ key: SimulatedOriginalKey) throws -> [DeviceUpdate] {
         try announce(PaymentKey(original: key, number: storyteller.book(key).last.number))
     }
 

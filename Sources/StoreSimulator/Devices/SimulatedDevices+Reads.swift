@@ -53,7 +53,7 @@ extension SimulatedDevices {
         return statuses
     }
 
-    private func keys(of device: Int) -> [OriginalKey] { originals[payer(device)] ?? [] }
+    private func keys(of device: Int) -> [SimulatedOriginalKey] { originals[payer(device)] ?? [] }
 
     /// Whether the store counts the last payment as owned, as `currentEntitlements` does: consumables never, grace yes.
     private func gives(_ book: StoreBook) -> Bool {

@@ -20,7 +20,7 @@ package struct DeviceUpdate: Sendable, Hashable {
 
 /// One transaction: a payment of an original.
 package struct PaymentKey: Sendable, Hashable {
-    let original: OriginalKey
+    let original: SimulatedOriginalKey
     let number: Int
 }
 
@@ -87,10 +87,10 @@ package struct SimulatedDevices: Sendable {
     package private(set) var finishCalls: [(device: Int, transactionID: String)] = []
 
     /// The original transactions of each account, in the order in which they were bought.
-    var originals: [Int: [OriginalKey]] = [:]
+    var originals: [Int: [SimulatedOriginalKey]] = [:]
     var random: SplitMix64
     private var signed: [PaymentKey: SignedPayload] = [:]
-    private var signedRenewals: [OriginalKey: SignedPayload] = [:]
+    private var signedRenewals: [SimulatedOriginalKey: SignedPayload] = [:]
     private let authority: SimulatedAuthority
     private let forger: SimulatedAuthority
 
@@ -109,7 +109,7 @@ package struct SimulatedDevices: Sendable {
     }
 
     /// Another Apple account; one of the sandbox is a tester's, as in TestFlight.
-    package mutating func addAccount(_ environment: StoreEnvironment = .production) -> Int {
+    package mutating func addAccount(_ environment: SimulatedStoreEnvironment = .production) -> Int {
         accounts.append(storyteller.account(environment, hasToken: false))
         return accounts.count - 1
     }
@@ -137,7 +137,9 @@ package struct SimulatedDevices: Sendable {
     }
 
     /// The environment in which a device buys.
-    package func environment(of device: Int) -> StoreEnvironment { accounts[devices[device].account].environment }
+    package func environment(of device: Int) -> SimulatedStoreEnvironment {
+        accounts[devices[device].account].environment
+    }
 
     /// The Apple account whose purchases a device's store shows.
     func payer(_ device: Int) -> Int { devices[device].buyer ?? devices[device].account }
@@ -190,7 +192,7 @@ package struct SimulatedDevices: Sendable {
 
     /// The renewal information of a subscription, signed; the same text as before while the books say the same, and nil
     /// for one-time purchases.
-    mutating func renewal(_ key: OriginalKey) throws -> String? {
+    mutating func renewal(_ key: SimulatedOriginalKey) throws -> String? {
         guard let fields = storyteller.renewalPayload(storyteller.book(key), signed: 0) else { return nil }
         if let known = signedRenewals[key], known.fields == fields { return known.jws }
         var dated = fields

@@ -25,7 +25,7 @@ package struct Ownership: Sendable, Equatable {
         /// Who claimed it, under the name used then.
         package let claimant: CustomerKey
         /// What was claimed.
-        package let original: OriginalKey
+        package let original: SimulatedOriginalKey
     }
 
     private struct Transfer: Sendable, Equatable {
@@ -35,12 +35,12 @@ package struct Ownership: Sendable, Equatable {
 
     private var links: [CustomerKey: CustomerKey] = [:]
     /// The first claimants of what bore no identity.
-    package private(set) var claims: [OriginalKey: CustomerKey] = [:]
+    package private(set) var claims: [SimulatedOriginalKey: CustomerKey] = [:]
     /// Claims that contradicted, in the order in which they came; each once for whoever its claimant meant by then.
     package private(set) var conflicts: [Conflict] = []
-    private(set) var turns: [OriginalKey: [Turn]] = [:]
+    private(set) var turns: [SimulatedOriginalKey: [Turn]] = [:]
     private(set) var grants: [Grant] = []
-    private var standingTransfers: [OriginalKey: [Transfer]] = [:]
+    private var standingTransfers: [SimulatedOriginalKey: [Transfer]] = [:]
     private var transferCount = 0
 
     /// Whom a name means: the end of its chain of links.
@@ -57,7 +57,7 @@ package struct Ownership: Sendable, Equatable {
     }
 
     /// Who has an original as a whole since the last transfer; nil where each period is its own owner's.
-    package func transferredHolder(of key: OriginalKey) -> CustomerKey? {
+    package func transferredHolder(of key: SimulatedOriginalKey) -> CustomerKey? {
         standingTransfers[key]?.last?.holder
     }
 
@@ -85,7 +85,7 @@ extension Ownership {
         return true
     }
 
-    mutating func claim(_ key: OriginalKey, by claimant: CustomerKey) -> Bool {
+    mutating func claim(_ key: SimulatedOriginalKey, by claimant: CustomerKey) -> Bool {
         guard claims[key] == nil else { return false }
         claims[key] = claimant
         return true
@@ -102,7 +102,7 @@ extension Ownership {
         if !isReported(conflict) { conflicts.append(conflict) }
     }
 
-    mutating func transfer(_ key: OriginalKey, to holder: CustomerKey, at instant: Int64) -> Int {
+    mutating func transfer(_ key: SimulatedOriginalKey, to holder: CustomerKey, at instant: Int64) -> Int {
         transferCount += 1
         standingTransfers[key, default: []].append(Transfer(number: transferCount, holder: holder))
         turn(key, to: holder, at: instant)
@@ -110,18 +110,18 @@ extension Ownership {
     }
 
     /// Whether a transfer is the one that an undo may name: the last of its original that was not undone.
-    func isLatest(transfer number: Int, of key: OriginalKey) -> Bool {
+    func isLatest(transfer number: Int, of key: SimulatedOriginalKey) -> Bool {
         standingTransfers[key]?.last?.number == number
     }
 
-    mutating func undoTransfer(_ key: OriginalKey, _ number: Int, at instant: Int64) -> Bool {
+    mutating func undoTransfer(_ key: SimulatedOriginalKey, _ number: Int, at instant: Int64) -> Bool {
         guard isLatest(transfer: number, of: key) else { return false }
         standingTransfers[key]?.removeLast()
         turn(key, to: transferredHolder(of: key), at: instant)
         return true
     }
 
-    private mutating func turn(_ key: OriginalKey, to holder: CustomerKey?, at instant: Int64) {
+    private mutating func turn(_ key: SimulatedOriginalKey, to holder: CustomerKey?, at instant: Int64) {
         // Recorded instants never run backwards; of two in one millisecond the later one counts.
         let from = max(instant, turns[key]?.last?.from ?? instant)
         turns[key]?.removeAll { $0.from == from }

@@ -70,7 +70,7 @@ package struct OwnershipStep: Sendable, Equatable {
         case customerID(String)
 
         /// The customer of that name, before any link.
-        package func customer(_ environment: StoreEnvironment) -> CustomerKey {
+        package func customer(_ environment: SimulatedStoreEnvironment) -> CustomerKey {
             switch self {
             case .appAccountToken(let token): CustomerKey(environment, token)
             case .appTransactionID(let id): CustomerKey(environment, "apple:\(id)")
@@ -84,7 +84,7 @@ package struct OwnershipStep: Sendable, Equatable {
         /// Who has it now, whole or in part.
         package let from: CustomerKey
         /// What is handed on.
-        package let original: OriginalKey
+        package let original: SimulatedOriginalKey
         /// Who gets it.
         package let to: CustomerKey
     }

@@ -72,7 +72,7 @@ extension OwnershipStoryteller {
 
     @discardableResult
     mutating func transfer(
-        _ original: OriginalKey, from: CustomerKey, to: CustomerKey, at instant: Int64
+        _ original: SimulatedOriginalKey, from: CustomerKey, to: CustomerKey, at instant: Int64
     ) -> Int {
         add(.transfer(OwnershipStep.Transfer(from: from, original: original, to: to)), at: instant)
     }

@@ -8,13 +8,13 @@ package struct OwnershipWitness: Sendable {
     package private(set) var record: Record
     private let notifications: [StoreNotification]
     /// The newest testimony about each payment that arrived.
-    private var arrived: [OriginalKey: [Int: Testimony]] = [:]
+    private var arrived: [SimulatedOriginalKey: [Int: Testimony]] = [:]
     /// Step → the transfer or grant it made.
     private var made: [Int: Made] = [:]
 
     private struct Made: Sendable {
         let number: Int
-        let original: OriginalKey?
+        let original: SimulatedOriginalKey?
     }
 
     init(record: Record, notifications: [StoreNotification]) {
@@ -111,16 +111,16 @@ package struct OwnershipWitness: Sendable {
 
 extension OwnershipWitness {
     /// The originals of which anything arrived, in order.
-    package var knownOriginals: [OriginalKey] { arrived.keys.sorted() }
+    package var knownOriginals: [SimulatedOriginalKey] { arrived.keys.sorted() }
 
     /// Who has a payment as far as can be known now; nil while it is nobody's.
-    package func holder(of key: OriginalKey, payment: Int) -> CustomerKey? {
+    package func holder(of key: SimulatedOriginalKey, payment: Int) -> CustomerKey? {
         record.ownership.transferredHolder(of: key)
             ?? arrived[key]?[payment]?.owner ?? record.ownership.claims[key]
     }
 
     /// Who has an original as far as can be known now: by transfer, else by its newest payment, else by claim.
-    package func presentHolder(of key: OriginalKey) -> CustomerKey? {
+    package func presentHolder(of key: SimulatedOriginalKey) -> CustomerKey? {
         if let holder = record.ownership.transferredHolder(of: key) { return holder }
         let newest = arrived[key]?.max { $0.key < $1.key }?.value
         return newest.flatMap { $0.owner ?? record.ownership.claims[key] }

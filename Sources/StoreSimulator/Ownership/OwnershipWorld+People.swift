@@ -9,7 +9,7 @@ struct Person: Sendable {
     /// Whether the purchases are a family member's.
     let isFamilyMember: Bool
     /// What this person bought.
-    var originals: [OriginalKey] = []
+    var originals: [SimulatedOriginalKey] = []
     /// What no notification tells of, so that some device has to.
     var unannounced: [StoreStatement] = []
 }
@@ -105,7 +105,7 @@ extension Storyteller {
             customer: CustomerKey(.sandbox, person.customer.customerID), account: account,
             isFamilyMember: person.isFamilyMember)
         inventNamesake(of: person.originals[0], person.account, at: world.start)
-        tester.originals = [OriginalKey(.sandbox, person.originals[0].originalTransactionID)]
+        tester.originals = [SimulatedOriginalKey(.sandbox, person.originals[0].originalTransactionID)]
         return tester
     }
 }

@@ -45,7 +45,7 @@ package struct RecordFigures: Sendable {
 
 extension RecordFigures {
     /// Counts what the App Store sold in one environment; a family member's share is nobody's purchase.
-    package init(_ record: Record, in environment: StoreEnvironment) {
+    package init(_ record: Record, in environment: SimulatedStoreEnvironment) {
         for (key, story) in record.stories where key.environment == environment && !story.isFamilyShared {
             for chapter in story.chapters {
                 tellMoney(chapter)
@@ -198,7 +198,7 @@ extension RecordFigures {
     /// How many subscriptions on the web stood how at an instant, by the figure of chart `active` and product; empty texts stand
     /// for products that the world does not know.
     package static func webSubscriptions(
-        _ record: Record, in environment: StoreEnvironment, at instant: Int64
+        _ record: Record, in environment: SimulatedStoreEnvironment, at instant: Int64
     ) -> [[String]: Int64] {
         var counts: [[String]: Int64] = [:]
         for (key, story) in record.web.stories where key.environment == environment && !story.isOneTime {
@@ -230,7 +230,7 @@ extension Record.Condition {
 extension RecordFigures {
     /// How much money came and went on the web in a stretch of time, by figure of chart `revenue` and currency, in thousandths.
     package static func webMoney(
-        _ record: Record, in environment: StoreEnvironment, from start: Int64, to end: Int64
+        _ record: Record, in environment: SimulatedStoreEnvironment, from start: Int64, to end: Int64
     ) -> [[String]: Int64] {
         var sums: [[String]: Int64] = [:]
         for (key, story) in record.web.stories where key.environment == environment {
@@ -254,7 +254,7 @@ extension RecordFigures {
     ///
     /// One is refunded when nothing of it is left, else in part since the first time.
     package static func webReturns(
-        _ record: Record, in environment: StoreEnvironment, from start: Int64, to end: Int64
+        _ record: Record, in environment: SimulatedStoreEnvironment, from start: Int64, to end: Int64
     ) -> [String: Int64] {
         var counts: [String: Int64] = [:]
         for (key, story) in record.web.stories where key.environment == environment {

@@ -28,23 +28,23 @@ extension Record {
     ///
     /// - Returns: false where somebody claimed the original before, which changes nothing.
     @discardableResult
-    package mutating func claim(_ key: OriginalKey, by customerID: String) -> Bool {
+    package mutating func claim(_ key: SimulatedOriginalKey, by customerID: String) -> Bool {
         ownership.claim(key, by: CustomerKey(key.environment, customerID))
     }
 
     /// Somebody claims what is another's: it is noted once for each claimant and original.
     ///
     /// Links hold for claimants as for everybody: what was noted of a name was noted of whom the name means now.
-    package mutating func reportConflict(_ key: OriginalKey, claimant customerID: String) {
+    package mutating func reportConflict(_ key: SimulatedOriginalKey, claimant customerID: String) {
         ownership.report(conflict(key, claimant: customerID))
     }
 
     /// Whether that claimant's conflict about that original was noted before.
-    package func isReported(_ key: OriginalKey, claimant customerID: String) -> Bool {
+    package func isReported(_ key: SimulatedOriginalKey, claimant customerID: String) -> Bool {
         ownership.isReported(conflict(key, claimant: customerID))
     }
 
-    private func conflict(_ key: OriginalKey, claimant customerID: String) -> Ownership.Conflict {
+    private func conflict(_ key: SimulatedOriginalKey, claimant customerID: String) -> Ownership.Conflict {
         Ownership.Conflict(claimant: CustomerKey(key.environment, customerID), original: key)
     }
 
@@ -53,7 +53,7 @@ extension Record {
     /// - Parameter instant: when the service recorded it, in milliseconds; not before earlier transfers' instants.
     /// - Returns: the number by which an undo names it.
     @discardableResult
-    package mutating func transfer(_ key: OriginalKey, to customerID: String, at instant: Int64) -> Int {
+    package mutating func transfer(_ key: SimulatedOriginalKey, to customerID: String, at instant: Int64) -> Int {
         ownership.transfer(key, to: CustomerKey(key.environment, customerID), at: instant)
     }
 
@@ -61,7 +61,7 @@ extension Record {
     ///
     /// - Returns: false for a transfer that is not the original's latest, or was undone; nothing changes then.
     @discardableResult
-    package mutating func undoTransfer(_ key: OriginalKey, _ number: Int, at instant: Int64) -> Bool {
+    package mutating func undoTransfer(_ key: SimulatedOriginalKey, _ number: Int, at instant: Int64) -> Bool {
         ownership.undoTransfer(key, number, at: instant)
     }
 
@@ -91,7 +91,7 @@ extension Record {
     /// The stretches in which a period is a customer's, in order; endless ones end at the last instant there is.
     ///
     /// - Parameter customer: who is meant, not an alias.
-    func tenures(of chapter: Chapter, in key: OriginalKey, by customer: CustomerKey) -> [Range<Int64>] {
+    func tenures(of chapter: Chapter, in key: SimulatedOriginalKey, by customer: CustomerKey) -> [Range<Int64>] {
         guard key.environment == customer.environment else { return [] }
         let own = chapter.owner.map { CustomerKey(key.environment, $0) } ?? ownership.claims[key]
         let turns = [Ownership.Turn(from: .min, holder: nil)] + (ownership.turns[key] ?? [])

@@ -33,7 +33,7 @@ extension Record {
 
     /// What is true of a customer at an instant.
     package func answer(
-        customer: String, environment: StoreEnvironment, at instant: Int64
+        customer: String, environment: SimulatedStoreEnvironment, at instant: Int64
     ) -> [RecordAnswer] {
         self.customer(CustomerKey(environment, customer)).answer(at: instant)
     }
@@ -45,7 +45,7 @@ extension Record {
 
     /// One payment of which a customer has or had something.
     private struct Holding {
-        let key: OriginalKey
+        let key: SimulatedOriginalKey
         let chapter: Chapter
         let stages: [Stage]
         let entitlements: [String]
@@ -55,7 +55,7 @@ extension Record {
     }
 
     /// Payments of a length that nobody knows grant nothing, and are left out.
-    private func holdings(of customer: CustomerKey, in key: OriginalKey) -> [Holding] {
+    private func holdings(of customer: CustomerKey, in key: SimulatedOriginalKey) -> [Holding] {
         let chapters = stories[key]?.chapters ?? []
         return chapters.enumerated().compactMap { index, chapter in
             let tenures = tenures(of: chapter, in: key, by: customer)
@@ -185,7 +185,7 @@ extension Record {
     private func stages(of chapter: Chapter) -> [Stage] {
         guard chapter.paid == .catalogDuration else { return chapter.stages }
         let mapping = world.mappings.first { $0.productID == chapter.productID }
-        guard let duration = mapping?.duration.flatMap(CalendarDuration.init(iso8601:)) else { return [] }
+        guard let duration = mapping?.duration.flatMap(SimulatedCalendarDuration.init(iso8601:)) else { return [] }
         let end = SimulatedCalendar.adding(duration, to: chapter.begin)
         return [Stage(from: chapter.begin, condition: .active), Stage(from: end, condition: .ranOut)]
     }

@@ -1,19 +1,19 @@
 import Foundation
 
 /// One original transaction in one environment.
-package struct OriginalKey: Sendable, Hashable, Comparable {
+package struct SimulatedOriginalKey: Sendable, Hashable, Comparable {
     /// The environment.
-    package let environment: StoreEnvironment
+    package let environment: SimulatedStoreEnvironment
     /// The store's original transaction id.
     package let originalTransactionID: String
 
     /// Names an original transaction.
-    package init(_ environment: StoreEnvironment, _ originalTransactionID: String) {
+    package init(_ environment: SimulatedStoreEnvironment, _ originalTransactionID: String) {
         self.environment = environment
         self.originalTransactionID = originalTransactionID
     }
 
-    package static func < (left: OriginalKey, right: OriginalKey) -> Bool {
+    package static func < (left: SimulatedOriginalKey, right: SimulatedOriginalKey) -> Bool {
         (left.environment.rawValue, left.originalTransactionID)
             < (right.environment.rawValue, right.originalTransactionID)
     }
@@ -22,12 +22,12 @@ package struct OriginalKey: Sendable, Hashable, Comparable {
 /// One customer in one environment.
 package struct CustomerKey: Sendable, Hashable, Comparable {
     /// The environment.
-    package let environment: StoreEnvironment
+    package let environment: SimulatedStoreEnvironment
     /// The customer id: an account token in lower case, `apple:` and an app transaction id, or the app's own id.
     package let customerID: String
 
     /// Names a customer; an id that is a UUID is taken in lower case.
-    package init(_ environment: StoreEnvironment, _ customerID: String) {
+    package init(_ environment: SimulatedStoreEnvironment, _ customerID: String) {
         self.environment = environment
         self.customerID = UUID(uuidString: customerID) == nil ? customerID : customerID.lowercased()
     }
@@ -45,7 +45,7 @@ package struct Record: Sendable {
     /// What products mean, and the access policy; both apply to all instants, so a reader may exchange them.
     package var world: StoreWorld
     /// The stories of all original transactions.
-    package private(set) var stories: [OriginalKey: Story] = [:]
+    package private(set) var stories: [SimulatedOriginalKey: Story] = [:]
     /// What people did about whose it is.
     package internal(set) var ownership = Ownership()
     /// What was bought on the web: customers hold it beside what the App Store sold them.
@@ -65,14 +65,14 @@ package struct Record: Sendable {
     }
 
     /// The original transactions of which at least one period is nobody's, in order.
-    package var unclaimed: [OriginalKey] {
+    package var unclaimed: [SimulatedOriginalKey] {
         stories.filter { key, story in
             ownership.claims[key] == nil && story.chapters.contains { $0.owner == nil }
         }.keys.sorted()
     }
 
     /// The original transactions of which a customer owns or owned at least one period.
-    package func originals(of customer: CustomerKey) -> [OriginalKey] {
+    package func originals(of customer: CustomerKey) -> [SimulatedOriginalKey] {
         let customer = ownership.customer(customer)
         return stories.filter { key, story in
             story.chapters.contains { !tenures(of: $0, in: key, by: customer).isEmpty }
@@ -173,7 +173,7 @@ extension Record {
     ///
     /// - Returns: the number of the chapter.
     mutating func open(
-        _ key: OriginalKey, owner: String?, productID: String, begin: Int64, paid: Paid, isOneTime: Bool,
+        _ key: SimulatedOriginalKey, owner: String?, productID: String, begin: Int64, paid: Paid, isOneTime: Bool,
         isFamilyShared: Bool, isTrial: Bool, reason: String?, charge: Charge
     ) -> Int {
         let before = stories[key]?.chapters.last
@@ -188,13 +188,13 @@ extension Record {
     }
 
     /// From an instant on a chapter goes another way than was told before.
-    mutating func rewrite(_ key: OriginalKey, chapter: Int, from: Int64, as stages: [Stage]) {
+    mutating func rewrite(_ key: SimulatedOriginalKey, chapter: Int, from: Int64, as stages: [Stage]) {
         let kept = stories[key]?.chapters[chapter].stages.filter { $0.from < from } ?? []
         stories[key]?.chapters[chapter].stages = kept + stages
     }
 
     /// The store moves the end of a chapter that has not ended.
-    mutating func extend(_ key: OriginalKey, chapter: Int, to end: Int64) {
+    mutating func extend(_ key: SimulatedOriginalKey, chapter: Int, to end: Int64) {
         guard let begin = stories[key]?.chapters[chapter].begin else { return }
         stories[key]?.chapters[chapter].paid = .until(end)
         stories[key]?.chapters[chapter].stages = [
@@ -203,22 +203,22 @@ extension Record {
     }
 
     /// Money goes back, or with nil: the refund is taken back and the chapter reads whole again.
-    mutating func withdraw(_ key: OriginalKey, chapter: Int, _ withdrawal: Withdrawal?) {
+    mutating func withdraw(_ key: SimulatedOriginalKey, chapter: Int, _ withdrawal: Withdrawal?) {
         stories[key]?.chapters[chapter].withdrawal = withdrawal
     }
 
     /// The store states whether a subscription is going to renew.
-    mutating func noteRenewal(_ key: OriginalKey, signedDate: Int64, willRenew: Bool) {
+    mutating func noteRenewal(_ key: SimulatedOriginalKey, signedDate: Int64, willRenew: Bool) {
         stories[key]?.renewalNotes.append(RenewalNote(signedDate: signedDate, willRenew: willRenew))
     }
 
     /// A statement was never told to anybody but devices, which hold no word on auto-renewal.
-    mutating func forgetRenewalNote(_ key: OriginalKey, signedDate: Int64) {
+    mutating func forgetRenewalNote(_ key: SimulatedOriginalKey, signedDate: Int64) {
         stories[key]?.renewalNotes.removeAll { $0.signedDate == signedDate }
     }
 
     /// The store names somebody for a payment that was made without a name, or under another.
-    mutating func name(_ key: OriginalKey, chapter: Int, owner: String?) {
+    mutating func name(_ key: SimulatedOriginalKey, chapter: Int, owner: String?) {
         stories[key]?.chapters[chapter].owner = owner
     }
 }

@@ -9,7 +9,7 @@ package struct Scenario: Sendable {
     private let tell: @Sendable (inout Storyteller) -> Void
 
     init(
-        _ name: String, policy: (inout AccessPolicy) -> Void = { _ in },
+        _ name: String, policy: (inout SimulatedAccessPolicy) -> Void = { _ in },
         tell: @escaping @Sendable (inout Storyteller) -> Void
     ) {
         self.name = name

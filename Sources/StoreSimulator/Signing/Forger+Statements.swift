@@ -11,7 +11,7 @@ extension Forger {
     func swappedStatements() throws -> [Forgery] {
         let (transaction, renewal) = ("signedTransactionInfo", "signedRenewalInfo")
         let strangeBundle = PayloadValue.string("com.example.other")
-        let sandbox = PayloadValue.string(StoreEnvironment.sandbox.payloadName)
+        let sandbox = PayloadValue.string(SimulatedStoreEnvironment.sandbox.payloadName)
         return [
             try swapped("transaction_of_another_original", [transaction: signed(other.transaction)]),
             try swapped("renewal_of_another_original", [renewal: signed(other.renewal)]),
@@ -73,7 +73,8 @@ extension Forger {
             Forgery(
                 "sandbox_where_only_production",
                 try authority.sign(
-                    everywhere("environment", .string(StoreEnvironment.sandbox.payloadName), dropping: "appAppleId")),
+                    everywhere(
+                        "environment", .string(SimulatedStoreEnvironment.sandbox.payloadName), dropping: "appAppleId")),
                 "wrong_environment", needsProductionOnly: true),
         ]
     }

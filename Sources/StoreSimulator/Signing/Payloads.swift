@@ -16,7 +16,7 @@ extension Storyteller {
     }
 
     /// The `data` object without the signed statements.
-    func dataObject(_ environment: StoreEnvironment) -> [String: PayloadValue] {
+    func dataObject(_ environment: SimulatedStoreEnvironment) -> [String: PayloadValue] {
         var data: [String: PayloadValue] = [
             "environment": .string(environment.payloadName),
             "bundleId": .string(world.bundleID),

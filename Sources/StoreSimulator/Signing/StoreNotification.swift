@@ -4,7 +4,7 @@
 /// `signedRenewalInfo` or `signedAppTransactionInfo`.
 package struct StoreNotification: Sendable, Equatable {
     /// The environment it was sent from.
-    package var environment: StoreEnvironment
+    package var environment: SimulatedStoreEnvironment
     /// The original transaction it is about; nil for tests, summaries and tokens.
     package var originalTransactionID: String?
     /// The instant it was signed, in milliseconds.

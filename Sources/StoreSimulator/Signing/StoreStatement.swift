@@ -1,7 +1,7 @@
 /// What a signed transaction says of whose a payment is: told by the storyteller, never read from a payload.
 package struct Testimony: Sendable, Equatable {
     /// The original transaction.
-    package let key: OriginalKey
+    package let key: SimulatedOriginalKey
     /// The number of the payment in its original, from 0.
     package let payment: Int
     /// The instant at which it was signed; of two about one payment the newer one holds.
@@ -38,7 +38,7 @@ extension SimulatedAuthority {
     ///
     /// - Returns: a compact JWS of an app transaction.
     package func signAppTransaction(
-        _ appTransactionID: String, _ environment: StoreEnvironment, world: StoreWorld
+        _ appTransactionID: String, _ environment: SimulatedStoreEnvironment, world: StoreWorld
     ) throws -> String {
         var app: [String: PayloadValue] = [
             "receiptType": .string(environment.payloadName),

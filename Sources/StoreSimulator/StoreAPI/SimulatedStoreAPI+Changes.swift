@@ -37,7 +37,7 @@ extension SimulatedStoreAPI {
         }
         let preference = body["refundPreference"] as? String
         let percentage = (body["consumptionPercentage"] as? NSNumber)?.int64Value
-        let isSubscription = known.text("type") == ProductKind.autoRenewable.rawValue
+        let isSubscription = known.text("type") == SimulatedProductKind.autoRenewable.rawValue
         let isSound =
             (percentage.map { (0...100_000).contains($0) } ?? true) && !(isSubscription && percentage != nil)
             && (delivery == "DELIVERED" || percentage ?? 0 == 0)

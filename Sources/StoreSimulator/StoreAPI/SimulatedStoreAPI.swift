@@ -63,7 +63,7 @@ package final class SimulatedStoreAPI: Sendable {
     }
 
     struct State: Sendable {
-        var archives: [StoreEnvironment: StoreArchive] = [:]
+        var archives: [SimulatedStoreEnvironment: StoreArchive] = [:]
         var faults: [Fault] = []
         /// What goes wrong with every request about an id, and, under no id, with all others.
         var lasting: [String?: Fault] = [:]
@@ -103,7 +103,7 @@ package final class SimulatedStoreAPI: Sendable {
     package let authority: SimulatedAuthority
     let world: StoreWorld
     private let access: Access
-    let environment: StoreEnvironment
+    let environment: SimulatedStoreEnvironment
     let now: @Sendable () -> Int64
     let wallClock: @Sendable () -> Int64
     let state = Mutex(State())
@@ -113,7 +113,7 @@ package final class SimulatedStoreAPI: Sendable {
     ///   - now: the store's clock, in milliseconds since 1970.
     ///   - wallClock: that of whoever asks, by which tokens and limits are judged, where the store's own is another.
     package init(
-        authority: SimulatedAuthority, world: StoreWorld, access: Access, environment: StoreEnvironment,
+        authority: SimulatedAuthority, world: StoreWorld, access: Access, environment: SimulatedStoreEnvironment,
         now: @escaping @Sendable () -> Int64, wallClock: (@Sendable () -> Int64)? = nil
     ) {
         self.authority = authority

@@ -53,7 +53,8 @@ struct StoreArchive: Sendable {
             if known.transactions[id].map({ $0.signedDate <= notification.signedDate }) ?? true {
                 known.transactions[id] = Statement(signedDate: notification.signedDate, jws: jws, payload: fields)
             }
-            known.isSubscription = text(fields["type"]) == ProductKind.autoRenewable.rawValue || known.isSubscription
+            known.isSubscription =
+                text(fields["type"]) == SimulatedProductKind.autoRenewable.rawValue || known.isSubscription
             known.appTransactionID = text(fields["appTransactionId"]) ?? known.appTransactionID
             originals[original] = known
         }

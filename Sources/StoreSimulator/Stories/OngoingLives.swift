@@ -68,7 +68,7 @@ private struct SandboxTester: Sendable {
     private static let renewals = 12
 
     private var next: Int64
-    private var key: OriginalKey?
+    private var key: SimulatedOriginalKey?
 
     /// - Parameter instant: when the first test begins.
     init(from instant: Int64) { next = instant }

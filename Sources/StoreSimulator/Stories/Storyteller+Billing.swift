@@ -10,7 +10,7 @@ extension Storyteller {
     ///   - retryFlag: what the renewal information says of billing retry; in grace the store states either.
     ///   - isCalledGrace: the notification's subtype, which for a grace end is the rule.
     package mutating func failToRenew(
-        _ key: OriginalKey, at instant: Int64, graceEnd: Int64? = nil, retryFlag: Bool = true,
+        _ key: SimulatedOriginalKey, at instant: Int64, graceEnd: Int64? = nil, retryFlag: Bool = true,
         isCalledGrace: Bool? = nil, signedAt: Int64? = nil
     ) {
         guard retryFlag || graceEnd != nil else {
@@ -29,7 +29,7 @@ extension Storyteller {
     }
 
     /// The grace period is over; the store goes on trying.
-    package mutating func endGrace(_ key: OriginalKey, at instant: Int64, signedAt: Int64? = nil) {
+    package mutating func endGrace(_ key: SimulatedOriginalKey, at instant: Int64, signedAt: Int64? = nil) {
         books[key]?.renewal?.isInBillingRetry = true
         books[key]?.renewal?.graceEnd = nil
         let signed = stamp(key, action: instant, signedAt: signedAt)
@@ -38,7 +38,7 @@ extension Storyteller {
     }
 
     /// The store says that there is no billing problem any more, without having charged.
-    package mutating func withdrawProblem(_ key: OriginalKey, at instant: Int64, signedAt: Int64? = nil) {
+    package mutating func withdrawProblem(_ key: SimulatedOriginalKey, at instant: Int64, signedAt: Int64? = nil) {
         let signed = stamp(key, action: instant, signedAt: signedAt)
         forgetProblem(key, from: signed)
         notify("DID_CHANGE_RENEWAL_PREF", about: key, signed: signed)
@@ -48,7 +48,7 @@ extension Storyteller {
     ///
     /// - Parameter subtype: `VOLUNTARY`, `BILLING_RETRY`, `PRICE_INCREASE`, `PRODUCT_NOT_FOR_SALE` or nil.
     package mutating func expire(
-        _ key: OriginalKey, _ subtype: String?, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, _ subtype: String?, at instant: Int64, signedAt: Int64? = nil
     ) {
         let signed = stamp(key, action: instant, signedAt: signedAt)
         if book(key).renewal?.hasFailed == true { forgetProblem(key, from: signed) }
@@ -65,7 +65,7 @@ extension Storyteller {
     }
 
     /// From an instant on, but not before the period is over, the present period's problem is this.
-    private mutating func tellProblem(_ key: OriginalKey, from: Int64, graceEnd: Int64?) {
+    private mutating func tellProblem(_ key: SimulatedOriginalKey, from: Int64, graceEnd: Int64?) {
         guard let expiresDate = book(key).last.expiresDate, let chapter = book(key).last.chapter else { return }
         let start = max(from, expiresDate)
         let givenUp = expiresDate + Self.longestRetry
@@ -82,7 +82,7 @@ extension Storyteller {
     }
 
     /// From an instant on the present period is simply over.
-    private mutating func forgetProblem(_ key: OriginalKey, from signed: Int64) {
+    private mutating func forgetProblem(_ key: SimulatedOriginalKey, from signed: Int64) {
         books[key]?.renewal?.isInBillingRetry = false
         books[key]?.renewal?.graceEnd = nil
         guard let expiresDate = book(key).last.expiresDate, let chapter = book(key).last.chapter else { return }

@@ -7,7 +7,7 @@ extension Storyteller {
     ///   - token: the login it bears from now on; as before where nil.
     ///   - appTransactionID: the Apple account it bears from now on; as before where nil.
     package mutating func identify(
-        _ key: OriginalKey, payment: Int? = nil, token: String? = nil, appTransactionID: String? = nil,
+        _ key: SimulatedOriginalKey, payment: Int? = nil, token: String? = nil, appTransactionID: String? = nil,
         at instant: Int64, signedAt: Int64? = nil
     ) {
         let number = payment ?? book(key).last.number
@@ -23,7 +23,7 @@ extension Storyteller {
 
     /// A device asks the store for a payment, and keeps what it signs; no notification tells of it.
     package mutating func deviceStatement(
-        _ key: OriginalKey, payment: Int? = nil, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, payment: Int? = nil, at instant: Int64, signedAt: Int64? = nil
     ) -> StoreStatement {
         let signed = stamp(key, action: instant, signedAt: signedAt)
         let book = book(key)

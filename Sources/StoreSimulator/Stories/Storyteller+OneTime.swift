@@ -7,8 +7,8 @@ extension Storyteller {
     package mutating func buy(
         _ account: StoreAccount, _ productID: String, at instant: Int64, familyShared: Bool = false,
         originalTransactionID: String? = nil, signedAt: Int64? = nil
-    ) -> OriginalKey {
-        let key = OriginalKey(account.environment, originalTransactionID ?? newID())
+    ) -> SimulatedOriginalKey {
+        let key = SimulatedOriginalKey(account.environment, originalTransactionID ?? newID())
         books[key] = StoreBook(
             key: key, account: account, isFamilyShared: familyShared, originalPurchaseDate: instant)
         pay(
@@ -28,7 +28,7 @@ extension Storyteller {
     /// - Returns: the id under which it was stated.
     @discardableResult
     package mutating func restate(
-        _ key: OriginalKey, payment: Int? = nil, as type: String = "REFUND_DECLINED", subtype: String? = nil,
+        _ key: SimulatedOriginalKey, payment: Int? = nil, as type: String = "REFUND_DECLINED", subtype: String? = nil,
         underNewID: Bool = false, at instant: Int64, signedAt: Int64? = nil
     ) -> String {
         let number = payment ?? book(key).last.number
@@ -39,7 +39,7 @@ extension Storyteller {
     }
 
     /// The store asks how much of a purchase was used, because somebody wants the money back.
-    package mutating func requestConsumption(_ key: OriginalKey, at instant: Int64, signedAt: Int64? = nil) {
+    package mutating func requestConsumption(_ key: SimulatedOriginalKey, at instant: Int64, signedAt: Int64? = nil) {
         let signed = stamp(key, action: instant, signedAt: signedAt)
         notify(
             "CONSUMPTION_REQUEST", about: key, signed: signed,
@@ -48,7 +48,7 @@ extension Storyteller {
 
     /// A price goes up; with or without consent, access is not touched.
     package mutating func announcePrice(
-        _ key: OriginalKey, accepted: Bool, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, accepted: Bool, at instant: Int64, signedAt: Int64? = nil
     ) {
         books[key]?.renewal?.priceIncrease = accepted ? 1 : 0
         let signed = stamp(key, action: instant, signedAt: signedAt)
@@ -56,17 +56,17 @@ extension Storyteller {
     }
 
     /// A notification of a type and subtype that nobody knows yet, with ordinary statements inside.
-    package mutating func sayTheUnheardOf(_ key: OriginalKey, at instant: Int64) {
+    package mutating func sayTheUnheardOf(_ key: SimulatedOriginalKey, at instant: Int64) {
         restate(key, as: "SUBSCRIPTION_TELEPORTED", subtype: "SIDEWAYS", at: instant)
     }
 
     /// A test notification: `data` without statements.
-    package mutating func sendTest(_ environment: StoreEnvironment, at instant: Int64) {
+    package mutating func sendTest(_ environment: SimulatedStoreEnvironment, at instant: Int64) {
         send("TEST", environment, at: instant, member: "data", .object(dataObject(environment)))
     }
 
     /// The end of an extension for many subscribers: a summary and nothing else.
-    package mutating func summariseExtension(_ environment: StoreEnvironment, at instant: Int64) {
+    package mutating func summariseExtension(_ environment: SimulatedStoreEnvironment, at instant: Int64) {
         var summary = dataObject(environment)
         summary["bundleVersion"] = nil
         summary["productId"] = .string(StoreWorld.ProductID.proMonthly)
@@ -78,7 +78,7 @@ extension Storyteller {
     }
 
     /// A token for purchases outside the store, to be reported and otherwise of no concern.
-    package mutating func sendExternalPurchaseToken(_ environment: StoreEnvironment, at instant: Int64) {
+    package mutating func sendExternalPurchaseToken(_ environment: SimulatedStoreEnvironment, at instant: Int64) {
         let prefix = environment == .sandbox ? "SANDBOX_" : ""
         let token: [String: PayloadValue] = [
             "externalPurchaseId": .string(prefix + random.uuid()),
@@ -110,7 +110,8 @@ extension Storyteller {
     }
 
     private mutating func send(
-        _ type: String, subtype: String? = nil, _ environment: StoreEnvironment, at instant: Int64, member: String,
+        _ type: String, subtype: String? = nil, _ environment: SimulatedStoreEnvironment, at instant: Int64,
+        member: String,
         _ content: PayloadValue, app: [String: PayloadValue]? = nil
     ) {
         notifications.append(

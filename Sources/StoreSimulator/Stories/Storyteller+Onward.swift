@@ -16,8 +16,8 @@ extension Storyteller {
     }
 
     /// The subscription whose period ends next, and when it is decided what comes of it.
-    private var nextDecision: (instant: Int64, key: OriginalKey)? {
-        books.values.compactMap { book -> (instant: Int64, key: OriginalKey)? in
+    private var nextDecision: (instant: Int64, key: SimulatedOriginalKey)? {
+        books.values.compactMap { book -> (instant: Int64, key: SimulatedOriginalKey)? in
             decision(on: book).map { ($0, book.key) }
         }.min { ($0.instant, $0.key) < ($1.instant, $1.key) }
     }
@@ -36,7 +36,7 @@ extension Storyteller {
         return end - Self.foresight
     }
 
-    private mutating func decide(_ key: OriginalKey) {
+    private mutating func decide(_ key: SimulatedOriginalKey) {
         let book = book(key)
         guard let end = book.last.expiresDate, let renewal = book.renewal else { return }
         if renewal.hasFailed { return expire(key, "BILLING_RETRY", at: end + Self.longestRetry) }

@@ -7,7 +7,7 @@ extension Storyteller {
     ///   - prorated: the part paid back, in thousandths of a percent; nil for all of it.
     ///   - transactionID: another id under which the store knows the payment.
     package mutating func refund(
-        _ key: OriginalKey, payment: Int? = nil, at date: Int64, prorated: Int64? = nil, reason: Int64 = 0,
+        _ key: SimulatedOriginalKey, payment: Int? = nil, at date: Int64, prorated: Int64? = nil, reason: Int64 = 0,
         transactionID: String? = nil, signedAt: Int64? = nil
     ) {
         let number = payment ?? book(key).last.number
@@ -22,7 +22,7 @@ extension Storyteller {
 
     /// A refund is taken back: the transaction is signed again without a word of it.
     package mutating func reverseRefund(
-        _ key: OriginalKey, payment: Int? = nil, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, payment: Int? = nil, at instant: Int64, signedAt: Int64? = nil
     ) {
         let number = payment ?? book(key).last.number
         books[key]?.payments[number].revocation = nil
@@ -32,14 +32,14 @@ extension Storyteller {
     }
 
     /// Family Sharing ends for a member.
-    package mutating func endSharing(_ key: OriginalKey, at date: Int64, signedAt: Int64? = nil) {
+    package mutating func endSharing(_ key: SimulatedOriginalKey, at date: Int64, signedAt: Int64? = nil) {
         let number = book(key).last.number
         revoke(key, number, Payment.Revocation(date: date, reason: 0, type: "FAMILY_REVOKE", percentage: nil))
         let signed = stamp(key, action: date, signedAt: signedAt)
         notify("REVOKE", about: key, payment: number, signed: signed)
     }
 
-    private mutating func revoke(_ key: OriginalKey, _ number: Int, _ revocation: Payment.Revocation) {
+    private mutating func revoke(_ key: SimulatedOriginalKey, _ number: Int, _ revocation: Payment.Revocation) {
         books[key]?.payments[number].revocation = revocation
         guard let chapter = book(key).payments[number].chapter else { return }
         record.withdraw(

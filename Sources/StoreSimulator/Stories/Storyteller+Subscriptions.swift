@@ -13,11 +13,11 @@ extension Storyteller {
     /// - Returns: the original transaction to tell more about.
     @discardableResult
     package mutating func subscribe(
-        _ account: StoreAccount, to productID: String, at instant: Int64, offer: StoreOffer? = nil,
+        _ account: StoreAccount, to productID: String, at instant: Int64, offer: SimulatedStoreOffer? = nil,
         familyShared: Bool = false, statesReason: Bool = true, hasLineItem: Bool = true, announced: Bool = true,
         originalTransactionID: String? = nil, signedAt: Int64? = nil
-    ) -> OriginalKey {
-        let key = OriginalKey(account.environment, originalTransactionID ?? newID())
+    ) -> SimulatedOriginalKey {
+        let key = SimulatedOriginalKey(account.environment, originalTransactionID ?? newID())
         var book = StoreBook(
             key: key, account: account, isFamilyShared: familyShared, originalPurchaseDate: instant)
         book.renewal = RenewalStanding(renewsAs: productID)
@@ -40,8 +40,8 @@ extension Storyteller {
     ///   - purchasedAt: the purchase date; the end of the present period where nil.
     ///   - token: another login that the payment bears from now on.
     package mutating func renew(
-        _ key: OriginalKey, purchasedAt: Int64? = nil, token: String? = nil, statesReason: Bool = true,
-        offer: StoreOffer? = nil, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, purchasedAt: Int64? = nil, token: String? = nil, statesReason: Bool = true,
+        offer: SimulatedStoreOffer? = nil, signedAt: Int64? = nil
     ) {
         let before = book(key)
         let end = before.last.expiresDate ?? before.last.begin
@@ -63,8 +63,8 @@ extension Storyteller {
 
     /// An upgrade or a crossgrade of the same length: a purchase in the same original that starts at once.
     package mutating func change(
-        _ key: OriginalKey, to productID: String, at instant: Int64, statesReason: Bool = true,
-        offer: StoreOffer? = nil, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, to productID: String, at instant: Int64, statesReason: Bool = true,
+        offer: SimulatedStoreOffer? = nil, signedAt: Int64? = nil
     ) {
         let before = book(key)
         let product = world.product(productID)
@@ -84,7 +84,7 @@ extension Storyteller {
 
     /// A subscription that lapsed, or is in billing retry, is bought again in the same original.
     package mutating func resubscribe(
-        _ key: OriginalKey, to productID: String? = nil, at instant: Int64, offer: StoreOffer? = nil,
+        _ key: SimulatedOriginalKey, to productID: String? = nil, at instant: Int64, offer: SimulatedStoreOffer? = nil,
         token: String? = nil, signedAt: Int64? = nil
     ) {
         let before = book(key)
@@ -102,7 +102,7 @@ extension Storyteller {
 
     /// The next renewal is to be for another product: a downgrade, or with the present product: it is called off.
     package mutating func planRenewal(
-        _ key: OriginalKey, as productID: String, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, as productID: String, at instant: Int64, signedAt: Int64? = nil
     ) {
         let isReverted = productID == book(key).last.product.id
         books[key]?.renewal?.renewsAs = productID
@@ -112,7 +112,7 @@ extension Storyteller {
 
     /// Auto-renewal is turned on or off.
     package mutating func setAutoRenew(
-        _ key: OriginalKey, _ isOn: Bool, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, _ isOn: Bool, at instant: Int64, signedAt: Int64? = nil
     ) {
         books[key]?.renewal?.autoRenews = isOn
         let signed = stamp(key, action: instant, signedAt: signedAt)
@@ -123,7 +123,7 @@ extension Storyteller {
 
     /// The developer gives away days: the running period ends later.
     package mutating func extend(
-        _ key: OriginalKey, byDays days: Int64, at instant: Int64, signedAt: Int64? = nil
+        _ key: SimulatedOriginalKey, byDays days: Int64, at instant: Int64, signedAt: Int64? = nil
     ) {
         let last = book(key).last
         guard let expiresDate = last.expiresDate, instant < expiresDate else {
@@ -139,7 +139,7 @@ extension Storyteller {
     /// The old transaction is signed again as upgraded, though nobody is ever told of the upgrade.
     ///
     /// All that is then known is that the period had ended when this was signed.
-    package mutating func stateUpgraded(_ key: OriginalKey, at instant: Int64, signedAt: Int64? = nil) {
+    package mutating func stateUpgraded(_ key: SimulatedOriginalKey, at instant: Int64, signedAt: Int64? = nil) {
         let last = book(key).last
         books[key]?.payments[last.number].isUpgraded = true
         let signed = stamp(key, action: instant, signedAt: signedAt)
@@ -154,10 +154,10 @@ extension Storyteller {
 extension Storyteller {
     /// What is paid, and how the store writes it down.
     struct Terms {
-        let product: StoreProduct
+        let product: SimulatedStoreProduct
         let purchaseDate: Int64
         let begin: Int64
-        var offer: StoreOffer?
+        var offer: SimulatedStoreOffer?
         let reason: String?
         let token: String?
         var hasLineItem = true
@@ -166,9 +166,9 @@ extension Storyteller {
     }
 
     /// Writes a payment into the store's books and opens its chapter in the record.
-    mutating func pay(_ key: OriginalKey, _ terms: Terms) {
+    mutating func pay(_ key: SimulatedOriginalKey, _ terms: Terms) {
         let product = terms.product
-        let length = terms.offer?.period.flatMap(CalendarDuration.init(iso8601:)) ?? product.period
+        let length = terms.offer?.period.flatMap(SimulatedCalendarDuration.init(iso8601:)) ?? product.period
         let expiresDate =
             product.kind == .autoRenewable
             ? length.map { SimulatedCalendar.adding($0, to: terms.begin) } : nil

@@ -48,7 +48,7 @@ package struct Storyteller: Sendable {
     package var allowsTies = false
 
     var random: SplitMix64
-    var books: [OriginalKey: StoreBook] = [:]
+    var books: [SimulatedOriginalKey: StoreBook] = [:]
     private var transactionNumber: Int64
     private let idPrefix: String
 
@@ -66,7 +66,7 @@ package struct Storyteller: Sendable {
 
     /// A new Apple account; with `hasToken` the app passes a login of its own.
     package mutating func account(
-        _ environment: StoreEnvironment = .production, hasToken: Bool = true
+        _ environment: SimulatedStoreEnvironment = .production, hasToken: Bool = true
     ) -> StoreAccount {
         let token = hasToken ? random.uuid() : nil
         return StoreAccount(environment, appAccountToken: token, appTransactionID: newID())
@@ -78,12 +78,12 @@ package struct Storyteller: Sendable {
     }
 
     /// Where the present period of an original transaction ends; nil for what never ends or has no end of its own.
-    package func expiry(_ key: OriginalKey) -> Int64? {
+    package func expiry(_ key: SimulatedOriginalKey) -> Int64? {
         book(key).last.expiresDate
     }
 
     /// The number of payments an original transaction has seen.
-    package func paymentCount(_ key: OriginalKey) -> Int {
+    package func paymentCount(_ key: SimulatedOriginalKey) -> Int {
         book(key).payments.count
     }
 
@@ -93,7 +93,7 @@ package struct Storyteller: Sendable {
         return idPrefix + String(repeating: "0", count: max(0, 9 - digits.count)) + digits
     }
 
-    func book(_ key: OriginalKey) -> StoreBook {
+    func book(_ key: SimulatedOriginalKey) -> StoreBook {
         guard let book = books[key] else {
             preconditionFailure("no story was told about \(key.originalTransactionID)")
         }
@@ -102,7 +102,7 @@ package struct Storyteller: Sendable {
 
     /// Reserves the instant at which the next statement about an original is signed: the one asked for, or a little
     /// after the action; always later than the one before.
-    mutating func stamp(_ key: OriginalKey, action: Int64, signedAt: Int64?) -> Int64 {
+    mutating func stamp(_ key: SimulatedOriginalKey, action: Int64, signedAt: Int64?) -> Int64 {
         let delay = latency > Span.second ? random.number(in: Span.second...latency) : Span.second
         var signed = signedAt ?? action + delay
         if let last = books[key]?.lastSignedDate, !allowsTies, signed <= last { signed = last + 1 }
@@ -116,7 +116,7 @@ package struct Storyteller: Sendable {
     ///   - payment: the number of the payment it refers to; the last where nil.
     ///   - transactionID: another id under which the store knows that payment.
     mutating func notify(
-        _ type: String, _ subtype: String? = nil, about key: OriginalKey, payment: Int? = nil, signed: Int64,
+        _ type: String, _ subtype: String? = nil, about key: SimulatedOriginalKey, payment: Int? = nil, signed: Int64,
         transactionID: String? = nil, data extra: [String: PayloadValue] = [:]
     ) {
         let book = book(key)

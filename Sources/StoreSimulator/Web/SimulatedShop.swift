@@ -26,7 +26,7 @@ package struct WebListing: Sendable, Equatable {
 }
 
 /// What a dispute of a payment on the web does to access.
-package enum WebDisputePolicy: String, Sendable {
+package enum SimulatedWebDisputePolicy: String, Sendable {
     /// It ends access when it is opened.
     case suspendsAccess = "suspends_access"
     /// It ends access when it is lost.
@@ -34,7 +34,7 @@ package enum WebDisputePolicy: String, Sendable {
 }
 
 /// A price as the simulated Stripe sells it.
-package struct WebPrice: Sendable, Hashable {
+package struct SimulatedWebPrice: Sendable, Hashable {
     /// `price_…`.
     package let id: String
     /// `prod_…`.
@@ -56,13 +56,13 @@ package struct WebPrice: Sendable, Hashable {
     }
 
     /// The same with another length of its periods, for whoever does not want to wait a month.
-    func lasting(_ interval: String) -> WebPrice {
-        WebPrice(id, of: product, as: catalogProductID, amount, currency: currency, every: interval)
+    func lasting(_ interval: String) -> SimulatedWebPrice {
+        SimulatedWebPrice(id, of: product, as: catalogProductID, amount, currency: currency, every: interval)
     }
 
     /// The end of a period that begins at an instant, in milliseconds.
     func end(from start: Int64) -> Int64 {
-        guard let duration = interval.flatMap(CalendarDuration.init(iso8601:)) else {
+        guard let duration = interval.flatMap(SimulatedCalendarDuration.init(iso8601:)) else {
             preconditionFailure("\(id) is paid once")
         }
         return SimulatedCalendar.adding(duration, to: start)
@@ -71,35 +71,38 @@ package struct WebPrice: Sendable, Hashable {
 
 /// What the simulated Stripe sells: prices of the standard world's products, older ones among them, and others' prices.
 package enum SimulatedShop {
-    package static let proMonthly = WebPrice(
+    package static let proMonthly = SimulatedWebPrice(
         "price_pro_month", of: "prod_pro", as: StoreWorld.ProductID.proMonthly, 999, every: "P1M")
-    package static let proYearly = WebPrice(
+    package static let proYearly = SimulatedWebPrice(
         "price_pro_year", of: "prod_pro", as: StoreWorld.ProductID.proYearly, 9999, every: "P1Y")
     /// Named in no catalog, so that its product speaks: of those that share it the smallest id.
-    package static let proEarly = WebPrice(
+    package static let proEarly = SimulatedWebPrice(
         "price_pro_early", of: "prod_pro", as: StoreWorld.ProductID.proMonthly, 499, currency: "eur", every: "P1M")
-    package static let studioMonthly = WebPrice(
+    package static let studioMonthly = SimulatedWebPrice(
         "price_studio_month", of: "prod_studio", as: StoreWorld.ProductID.studioMonthly, 1099, every: "P1M")
-    package static let plusMonthly = WebPrice(
+    package static let plusMonthly = SimulatedWebPrice(
         "price_plus_month", of: "prod_plus", as: StoreWorld.ProductID.plusMonthly, 499, every: "P1M")
-    package static let newsMonthly = WebPrice(
+    package static let newsMonthly = SimulatedWebPrice(
         "price_news_month", of: "prod_news", as: StoreWorld.ProductID.newsMonthly, 299, every: "P1M")
-    package static let newsBundleYearly = WebPrice(
+    package static let newsBundleYearly = SimulatedWebPrice(
         "price_newsbundle_year", of: "prod_newsbundle", as: StoreWorld.ProductID.newsBundleYearly, 5999, every: "P1Y")
-    package static let teamMonthly = WebPrice(
+    package static let teamMonthly = SimulatedWebPrice(
         "price_team_month", of: "prod_team", as: teamProductID, 3900, every: "P1M")
     /// Free of charge, as plans that one begins with are.
-    package static let freeMonthly = WebPrice("price_free_month", of: "prod_free", as: freeProductID, 0, every: "P1M")
-    package static let strangeMonthly = WebPrice(
+    package static let freeMonthly = SimulatedWebPrice(
+        "price_free_month", of: "prod_free", as: freeProductID, 0, every: "P1M")
+    package static let strangeMonthly = SimulatedWebPrice(
         "price_strange_month", of: "prod_strange", as: nil, 700, every: "P1M")
-    package static let lifetime = WebPrice(
+    package static let lifetime = SimulatedWebPrice(
         "price_lifetime", of: "prod_lifetime", as: StoreWorld.ProductID.lifetime, 24999)
-    package static let season = WebPrice("price_season", of: "prod_season", as: StoreWorld.ProductID.season, 1999)
-    package static let term = WebPrice("price_term", of: "prod_season", as: StoreWorld.ProductID.term, 799)
-    package static let dayPass = WebPrice("price_daypass", of: "prod_daypass", as: StoreWorld.ProductID.dayPass, 199)
+    package static let season = SimulatedWebPrice(
+        "price_season", of: "prod_season", as: StoreWorld.ProductID.season, 1999)
+    package static let term = SimulatedWebPrice("price_term", of: "prod_season", as: StoreWorld.ProductID.term, 799)
+    package static let dayPass = SimulatedWebPrice(
+        "price_daypass", of: "prod_daypass", as: StoreWorld.ProductID.dayPass, 199)
     /// Paid once for what is sold as a subscription, which the shop means nothing by.
-    package static let proOnce = WebPrice("price_pro_once", of: "prod_pro", as: nil, 4999)
-    package static let strangeOnce = WebPrice("price_strange", of: "prod_strange", as: nil, 100)
+    package static let proOnce = SimulatedWebPrice("price_pro_once", of: "prod_pro", as: nil, 4999)
+    package static let strangeOnce = SimulatedWebPrice("price_strange", of: "prod_strange", as: nil, 100)
 
     /// A product that the App Store does not sell.
     package static let teamProductID = "com.example.team.monthly"
@@ -111,11 +114,11 @@ package enum SimulatedShop {
     ]
 
     /// The same, and what is sold by the month or year is renewed after so many minutes; 0 leaves it as it is.
-    package static func all(periodMinutes: Int) -> [WebPrice] {
+    package static func all(periodMinutes: Int) -> [SimulatedWebPrice] {
         all.map { periodMinutes == 0 || $0.interval == nil ? $0 : $0.lasting("PT\(periodMinutes)M") }
     }
 
-    package static func price(_ id: String) -> WebPrice? { all.first { $0.id == id } }
+    package static func price(_ id: String) -> SimulatedWebPrice? { all.first { $0.id == id } }
 }
 
 extension StoreWorld {

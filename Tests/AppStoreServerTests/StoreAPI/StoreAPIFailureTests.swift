@@ -259,7 +259,7 @@ struct StoreAPIFailureTests {
     @Test("what is spread so is never more than the store allows in a second, and half of it in the long run")
     func pace() {
         for limit in StoreAPILimit.allCases {
-            for environment in EntitlementCore.StoreEnvironment.allCases {
+            for environment in StoreEnvironment.allCases {
                 let (pace, allowed) = (StoreAPIPace(limit, in: environment), limit.perSecond(in: environment))
                 // All that a pause has saved, and what comes free in the second after it.
                 let most = pace.burst + (1000 / pace.interval).rounded(.down)

@@ -17,7 +17,7 @@ final class StoreAPIRig: Sendable {
     private let server: HTTPServer
 
     init(
-        environment: StoreSimulator.StoreEnvironment = .production, bundleID: String? = nil,
+        environment: SimulatedStoreEnvironment = .production, bundleID: String? = nil,
         wrongKey: Bool = false, quota: any StoreAPIQuota = FreeQuota(), timeout: TimeInterval = 30,
         clockAhead: Int64 = 0, databaseAhead: Int64 = 0
     ) throws {
@@ -68,12 +68,12 @@ final class StoreAPIRig: Sendable {
 /// A quota that is never used up.
 struct FreeQuota: StoreAPIQuota {
     func reserve(
-        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment,
         patience: Duration
     ) async throws -> StoreAPITurn { .after(.zero) }
 
     func block(
-        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment,
         for pause: Duration
     ) async throws {}
 }
@@ -81,12 +81,12 @@ struct FreeQuota: StoreAPIQuota {
 /// A quota that has nothing to give.
 struct UsedUpQuota: StoreAPIQuota {
     func reserve(
-        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment,
         patience: Duration
     ) async throws -> StoreAPITurn { .usedUp }
 
     func block(
-        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment,
         for pause: Duration
     ) async throws {}
 }
@@ -96,14 +96,14 @@ final class RememberingQuota: StoreAPIQuota, Sendable {
     let blocked = Mutex<Duration?>(nil)
 
     func reserve(
-        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment,
         patience: Duration
     ) async throws -> StoreAPITurn {
         blocked.withLock { $0 }.map { $0 > patience ? .blocked($0) : .after($0) } ?? .after(.zero)
     }
 
     func block(
-        _ limit: StoreAPILimit, app bundleID: String, in environment: EntitlementCore.StoreEnvironment,
+        _ limit: StoreAPILimit, app bundleID: String, in environment: StoreEnvironment,
         for pause: Duration
     ) async throws {
         blocked.withLock { $0 = pause }

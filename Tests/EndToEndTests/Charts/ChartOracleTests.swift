@@ -13,13 +13,13 @@ struct ChartOracleTests {
         for seed in 1...UInt64(Campaign.factor * 40) {
             var random = SplitMix64(seed: seed)
             let life = StoreLife.random(seed: seed, customers: 12)
-            var told: [EntitlementCore.StoreEnvironment: ChartCells]?
+            var told: [StoreEnvironment: ChartCells]?
             for style in [DeliveryStyle.inOrder, .shuffled, .duplicated] {
                 let cells = try Self.cells(life, style, seed: seed)
                 #expect(told == nil || told == cells, "seed \(seed) \(style): the order of arrival makes a difference")
                 told = cells
             }
-            for environment in StoreSimulator.StoreEnvironment.allCases {
+            for environment in SimulatedStoreEnvironment.allCases {
                 let figures = RecordFigures(life.record, in: environment)
                 named.formUnion(figures.happenings.map(\.name) + figures.standings.map(\.name))
                 for step in ChartStep.allCases {
@@ -47,7 +47,7 @@ struct ChartOracleTests {
         let cells = try Self.cells(life, .shuffled, seed: 3)
         let start = Timestamp(milliseconds: life.world.start).adding(milliseconds: -Span.day)
         let span = try #require(ChartSpan(.day, from: start, to: start.adding(milliseconds: 400 * Span.day)))
-        for environment in StoreSimulator.StoreEnvironment.allCases {
+        for environment in SimulatedStoreEnvironment.allCases {
             let figures = RecordFigures(life.record, in: environment)
             ChartComparison(cells[environment.inCore] ?? ChartCells(), span).expectEqual(
                 to: figures, "\(name) \(environment)")
@@ -56,12 +56,12 @@ struct ChartOracleTests {
 
     private static func cells(
         _ life: StoreLife, _ style: DeliveryStyle, seed: UInt64
-    ) throws -> [EntitlementCore.StoreEnvironment: ChartCells] {
+    ) throws -> [StoreEnvironment: ChartCells] {
         var ledger = FoldedLedger(catalog: .empty)
         for arrival in Delivery.plan(life.notifications, style, seed: seed) {
             try ledger.receive(life.notifications[arrival.index])
         }
-        var cells: [EntitlementCore.StoreEnvironment: ChartCells] = [:]
+        var cells: [StoreEnvironment: ChartCells] = [:]
         for (key, state) in ledger.states {
             cells[key.environment.inCore, default: ChartCells()].add(ChartCells(state.chartContribution()))
         }
@@ -69,9 +69,9 @@ struct ChartOracleTests {
     }
 }
 
-extension StoreSimulator.StoreEnvironment {
+extension SimulatedStoreEnvironment {
     /// The same in the ledger's words.
-    fileprivate var inCore: EntitlementCore.StoreEnvironment { self == .production ? .production : .sandbox }
+    fileprivate var inCore: StoreEnvironment { self == .production ? .production : .sandbox }
 }
 
 /// The lines of all charts over some intervals, as they are shown.

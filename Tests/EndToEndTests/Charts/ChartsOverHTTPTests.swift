@@ -31,7 +31,7 @@ struct ChartsOverHTTPTests {
         }
         let head = try await client.head()
         func expectRecord(_ span: ChartSpan, _ context: String) async throws {
-            for environment in StoreSimulator.StoreEnvironment.allCases {
+            for environment in SimulatedStoreEnvironment.allCases {
                 let lines = try await Self.lines(client, span, ["environment": environment.rawValue])
                 ChartComparison(lines, span).expectEqual(
                     to: RecordFigures(life.record, in: environment), "\(context), \(environment)")
@@ -64,7 +64,7 @@ struct ChartsOverHTTPTests {
         _ client: HTTPClient, _ span: ChartSpan, _ query: [String: String]
     ) async throws -> [[[String]: [Int64]]] {
         var both: [[[String]: [Int64]]] = []
-        for environment in StoreSimulator.StoreEnvironment.allCases {
+        for environment in SimulatedStoreEnvironment.allCases {
             both.append(try await lines(client, span, query.merging(["environment": environment.rawValue]) { $1 }))
         }
         return both

@@ -57,7 +57,7 @@ struct HostileRig: Sendable {
         let client = HTTPClient(service.url, key: material.secretKey)
         var standing = ["\(try await client.send("GET", "/v1/ledger").json["hash"] ?? "?")"]
         for customer in life.record.customers.map(\.customerID) + ["thief"] {
-            for environment in [StoreSimulator.StoreEnvironment.production, .sandbox] {
+            for environment in [SimulatedStoreEnvironment.production, .sandbox] {
                 let answer = try await client.send(
                     "GET", "/v1/customers/\(customer)/entitlements",
                     query: ["environment": environment.rawValue, "at": "2027-01-01T00:00:00.000Z"])

@@ -158,7 +158,7 @@ final class KitRig {
 
     /// Another device, on the account or on a new one.
     func device(
-        account: Int? = nil, environment: StoreSimulator.StoreEnvironment = .production,
+        account: Int? = nil, environment: SimulatedStoreEnvironment = .production,
         configured edit: (inout EntitlementConfiguration) -> Void = { _ in }
     ) -> KitDevice {
         let number = store.with { store in store.addDevice(account: account ?? store.addAccount(environment)) }
@@ -172,7 +172,7 @@ final class KitRig {
 
     func account(_ device: KitDevice) -> Int { store.with { $0.devices[device.number].account } }
 
-    func environment(_ device: KitDevice) -> StoreSimulator.StoreEnvironment {
+    func environment(_ device: KitDevice) -> SimulatedStoreEnvironment {
         store.with { $0.environment(of: device.number) }
     }
 
@@ -214,7 +214,7 @@ final class KitRig {
     }
 
     /// The original transaction of a product, on a device's account.
-    func original(_ productID: String, _ device: KitDevice) throws -> StoreSimulator.OriginalKey {
+    func original(_ productID: String, _ device: KitDevice) throws -> SimulatedOriginalKey {
         let account = account(device)
         return try #require(store.with { $0.original(of: productID, account: account) }, "\(context)")
     }
@@ -241,7 +241,7 @@ final class KitRig {
 
     /// Server and record agree about a customer now.
     func expectServer(
-        _ customer: String, _ when: String = "", in environment: StoreSimulator.StoreEnvironment = .production
+        _ customer: String, _ when: String = "", in environment: SimulatedStoreEnvironment = .production
     ) async throws {
         let key = CustomerKey(environment, customer)
         try await service.admin.expectRecord(

@@ -342,11 +342,11 @@ struct KitDeviceStore: DeviceStore {
 
     func updates() -> AsyncStream<SignedStatement> { store.listen(device, process) }
 
-    func products(_ ids: [String]) async throws -> [EntitlementKit.StoreProduct] {
+    func products(_ ids: [String]) async throws -> [StoreProduct] {
         try await process.call("products") {
             let sold = Set(StoreWorld.standard.products.map(\.id))
             return ids.filter { sold.contains($0) }.map {
-                EntitlementKit.StoreProduct(id: $0, displayName: $0, displayPrice: "$1")
+                StoreProduct(id: $0, displayName: $0, displayPrice: "$1")
             }
         }
     }

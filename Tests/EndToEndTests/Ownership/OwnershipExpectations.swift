@@ -100,7 +100,7 @@ extension StoreStatement {
 
 extension Record {
     /// Whose a payment is now; nil while it is nobody's.
-    fileprivate func owner(of chapter: Chapter, in key: StoreSimulator.OriginalKey) -> String? {
+    fileprivate func owner(of chapter: Chapter, in key: SimulatedOriginalKey) -> String? {
         let own = chapter.owner.map { CustomerKey(key.environment, $0) } ?? ownership.claims[key]
         return (ownership.transferredHolder(of: key) ?? own).map { ownership.customer($0).customerID }
     }

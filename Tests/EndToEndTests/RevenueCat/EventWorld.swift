@@ -7,7 +7,7 @@ import TestSupport
 /// transfers, under any policy.
 struct EventWorld {
     let events: [HistoryEvent]
-    let environment = EntitlementCore.StoreEnvironment.production
+    let environment = StoreEnvironment.production
     let people: [IdentityRef]
     let seed: UInt64
 

@@ -17,10 +17,10 @@ struct SubscriberOracleTests {
         for seed in 1...UInt64(Campaign.factor * 40) {
             let world = WebOracleFoldTests.world(seed)
             let bought = StoreLife.random(seed: seed, world: world, customers: 2)
-            let key: (EntitlementCore.StoreEnvironment) -> StoreSimulator.StoreEnvironment = {
+            let key: (StoreEnvironment) -> SimulatedStoreEnvironment = {
                 $0 == .sandbox ? .sandbox : .production
             }
-            let environment: EntitlementCore.StoreEnvironment = seed % 7 == 0 ? .sandbox : .production
+            let environment: StoreEnvironment = seed % 7 == 0 ? .sandbox : .production
             let names = bought.record.customers.filter { $0.environment == key(environment) }.map(\.customerID)
             let web = WebLife.random(
                 seed: seed, world: world, environment: key(environment),
@@ -157,12 +157,12 @@ extension CustomerFacts {
 struct SimulatedLog {
     private(set) var events: [HistoryEvent]
     private var folded: FoldedWeb
-    let environment: EntitlementCore.StoreEnvironment
+    let environment: StoreEnvironment
     private let (start, end): (Int64, Int64)
     private var random: SplitMix64
 
     init(
-        _ folded: FoldedWeb, _ environment: EntitlementCore.StoreEnvironment, from start: Int64, to end: Int64,
+        _ folded: FoldedWeb, _ environment: StoreEnvironment, from start: Int64, to end: Int64,
         seed: UInt64
     ) {
         self.folded = folded

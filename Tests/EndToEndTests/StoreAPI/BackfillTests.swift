@@ -110,7 +110,7 @@ struct BackfillTests {
         try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let life = Past(seed: 11, customers: 60)
         for notification in life.notifications { _ = try stage.send(notification) }
-        let pages = StoreEnvironment.allCases.map { environment in
+        let pages = SimulatedStoreEnvironment.allCases.map { environment in
             let count = life.notifications.count { $0.environment == environment }
             return max(1, (count + SimulatedStoreAPI.pageSize - 1) / SimulatedStoreAPI.pageSize)
         }

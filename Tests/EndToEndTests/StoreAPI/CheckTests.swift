@@ -34,7 +34,7 @@ struct CheckTests {
             }
             let originals = Set(
                 life.notifications.filter { $0.transaction != nil }.compactMap { notification in
-                    notification.originalTransactionID.map { OriginalKey(notification.environment, $0) }
+                    notification.originalTransactionID.map { SimulatedOriginalKey(notification.environment, $0) }
                 })
             for original in originals.sorted(by: { $0.originalTransactionID < $1.originalTransactionID }) {
                 let answer = try await client.check(original)
@@ -218,7 +218,7 @@ struct Standing: Equatable {
 extension HTTPClient {
     /// Asks the store about an original transaction.
     func check(
-        _ original: OriginalKey, body: String = "{}", headers: [String: String] = [:]
+        _ original: SimulatedOriginalKey, body: String = "{}", headers: [String: String] = [:]
     ) async throws -> Answer {
         try await send(
             "POST", "/v1/subscriptions/\(original.originalTransactionID)/actions/check",

@@ -32,7 +32,7 @@ final class StoreAPIStage: Sendable {
             issuerID: "issuer", keyID: "KEY1",
             key: hasWrongKey ? try PrivateKey.generate(.p256).publicKey : key.publicKey)
         let authority = try SimulatedAuthority()
-        let apis = StoreEnvironment.allCases.map {
+        let apis = SimulatedStoreEnvironment.allCases.map {
             SimulatedStoreAPI(
                 authority: authority, world: world, access: access, environment: $0, now: { Self.now })
         }
@@ -71,7 +71,7 @@ final class StoreAPIStage: Sendable {
         try api(notification.environment).send(notification, at: Self.now)
     }
 
-    func api(_ environment: StoreEnvironment) -> SimulatedStoreAPI {
+    func api(_ environment: SimulatedStoreEnvironment) -> SimulatedStoreAPI {
         environment == .production ? production : sandbox
     }
 
@@ -99,7 +99,7 @@ final class StoreAPIStage: Sendable {
 
     /// Waits for one of the sweeps to be as told, and returns it as it is then, or after a minute.
     func sweep(
-        _ environment: StoreEnvironment, until isSo: ([String: Any]) -> Bool
+        _ environment: SimulatedStoreEnvironment, until isSo: ([String: Any]) -> Bool
     ) async throws -> [String: Any] {
         for _ in 0..<300 {
             if let sweep = try await sweeps()[environment.rawValue], isSo(sweep) { return sweep }

@@ -10,7 +10,7 @@ import Testing
 struct FoldedWeb {
     let catalog: Catalog
     private(set) var identities = IdentityList()
-    private(set) var states: [StoreSimulator.OriginalKey: OriginalState] = [:]
+    private(set) var states: [SimulatedOriginalKey: OriginalState] = [:]
     /// How often the API was asked.
     private(set) var asked = 0
     private var position: Int64 = 0
@@ -45,7 +45,7 @@ struct FoldedWeb {
     /// - Parameter subject: what it is about: an event's body, or an object out of a list.
     mutating func read(
         _ subject: [UInt8]?, _ lookups: [StripeLookup], _ library: StripeLibrary,
-        _ environment: EntitlementCore.StoreEnvironment, at instant: Int64
+        _ environment: StoreEnvironment, at instant: Int64
     ) throws {
         var reading = StripeReading(environment: environment, readAt: Timestamp(milliseconds: instant))
         if let subject { try reading.add(subject: subject) }
@@ -70,7 +70,7 @@ struct FoldedWeb {
         }
     }
 
-    private mutating func note(_ fact: LedgerFact, _ environment: EntitlementCore.StoreEnvironment) {
+    private mutating func note(_ fact: LedgerFact, _ environment: StoreEnvironment) {
         events.append(
             HistoryEvent(
                 position: position, recordedAt: Timestamp(milliseconds: position), environment: environment,
@@ -78,7 +78,7 @@ struct FoldedWeb {
     }
 
     private mutating func join(
-        _ fact: WebFact, _ named: IdentityList, _ environment: EntitlementCore.StoreEnvironment
+        _ fact: WebFact, _ named: IdentityList, _ environment: StoreEnvironment
     ) {
         position += 1
         guard let original = fact.originalTransactionID else { return }
@@ -87,7 +87,7 @@ struct FoldedWeb {
             let id = named.customerIDs[Int(owner.customer.number)]
             return WebOwner(place: owner.place, customer: identities.reference(customerID: id))
         }
-        let key = OriginalKey(environment == .production ? .production : .sandbox, original)
+        let key = SimulatedOriginalKey(environment == .production ? .production : .sandbox, original)
         states[key, default: OriginalState()].join(
             .web(fact), originalTransactionID: original, source: .notification, position: position)
         note(.web(fact), environment)
@@ -105,7 +105,7 @@ struct FoldedWeb {
             let fact = try TransactionPayload(parsing: bytes).fact(
                 payloadHash: sha256(bytes), fallbackSignedDate: payload.signedDate, identities: &identities)
             stated.transaction = fact
-            states[OriginalKey(notification.environment, fact.originalTransactionID), default: OriginalState()]
+            states[SimulatedOriginalKey(notification.environment, fact.originalTransactionID), default: OriginalState()]
                 .join(fact, source: .notification, position: position)
         }
         if let object = notification.renewal {
@@ -114,7 +114,7 @@ struct FoldedWeb {
                 payloadHash: sha256(bytes), fallbackSignedDate: payload.signedDate,
                 isGraceNotification: payload.isGraceNotification)
             stated.renewal = fact
-            states[OriginalKey(notification.environment, fact.originalTransactionID), default: OriginalState()]
+            states[SimulatedOriginalKey(notification.environment, fact.originalTransactionID), default: OriginalState()]
                 .join(fact, source: .notification, position: position)
         }
         note(.notification(stated), notification.environment == .sandbox ? .sandbox : .production)
@@ -132,7 +132,7 @@ struct FoldedWeb {
     }
 
     /// Who is named beside the owner of each purchase.
-    var rivals: [StoreSimulator.OriginalKey: Set<String>] {
+    var rivals: [SimulatedOriginalKey: Set<String>] {
         states.compactMapValues { state in
             state.web.map { web in Set(web.contradictingOwners.map { identities.customerIDs[Int($0.number)] }) }
         }

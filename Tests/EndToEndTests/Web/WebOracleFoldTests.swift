@@ -165,7 +165,7 @@ extension FoldedWeb {
     /// Reads what there is of everything, and traces it.
     mutating func importLists(of life: WebLife, at instant: Int64) throws {
         let library = life.library(at: instant)
-        let environment: EntitlementCore.StoreEnvironment = life.environment == .production ? .production : .sandbox
+        let environment: StoreEnvironment = life.environment == .production ? .production : .sandbox
         for path in ["subscriptions", "invoices", "checkout/sessions", "refunds", "disputes"] {
             let query = path == "subscriptions" ? [("status", "all")] : []
             for element in try library.all(path.split(separator: "/").map(String.init), query) {

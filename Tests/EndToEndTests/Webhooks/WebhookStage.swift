@@ -16,7 +16,7 @@ struct WebhookStage: Sendable {
         /// The key that hears what the endpoint is told.
         let readingKey: String
         /// The environments that it is told of.
-        let environments: [StoreSimulator.StoreEnvironment]
+        let environments: [SimulatedStoreEnvironment]
     }
 
     let seed: UInt64
@@ -66,7 +66,7 @@ struct WebhookStage: Sendable {
         let client = HTTPClient(fleet.service(0).url, key: admin)
         func endpoint(
             _ receiver: TroubledReceiver, _ path: String, _ members: [String: Any], readingKey: String,
-            _ environments: [StoreSimulator.StoreEnvironment]
+            _ environments: [SimulatedStoreEnvironment]
         ) async throws -> Endpoint {
             let body = try bytes(members.merging(["url": receiver.url(path)]) { $1 })
             let answer = try await client.send("POST", "/v1/webhook_endpoints", body: body)

@@ -28,7 +28,7 @@ struct WebhookWorld {
         world = .random(seed: seed)
         name = "\(stage.context), world \(number)"
         random = SplitMix64(seed: seed ^ 0xB0B)
-        buyers = StoreSimulator.StoreEnvironment.allCases.flatMap { environment in
+        buyers = SimulatedStoreEnvironment.allCases.flatMap { environment in
             (0..<2).map {
                 CustomerKey(environment, "00000000-0000-4000-8000-\(String(10_000_000 + number * 100 + $0))0000")
             }

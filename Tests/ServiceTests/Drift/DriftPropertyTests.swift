@@ -40,7 +40,7 @@ struct DriftPropertyTests {
                 try await healing.sweep()
             }
             rig.clock.now = next
-            let environment: EntitlementCore.StoreEnvironment =
+            let environment: StoreEnvironment =
                 notification.environment == .production ? .production : .sandbox
             let api = try #require(rig.asked?[ServiceRig.bundleID, environment])
             devices.clock.now = next

@@ -134,7 +134,7 @@ struct ExplainTests {
                 for environment in environments {
                     let question = ExplainQuestion(
                         customer: customer, environment: environment, entitlementID: nil, at: try instant(at))
-                    func history(_ environment: EntitlementCore.StoreEnvironment) -> CustomerHistory {
+                    func history(_ environment: StoreEnvironment) -> CustomerHistory {
                         CustomerHistory(
                             of: IdentityRef(document.identity), environment: environment, position: position,
                             events: events)

@@ -9,9 +9,6 @@ import Testing
 
 @testable import Service
 
-/// The product's, not the simulator's.
-typealias StoreEnvironment = EntitlementCore.StoreEnvironment
-
 /// The instant so many days after the beginning of 2026; the rig's noon is on day 323.5.
 func day(_ days: Double) -> Timestamp {
     Timestamp(milliseconds: 1_767_225_600_000 + Int64(days * 86_400_000))

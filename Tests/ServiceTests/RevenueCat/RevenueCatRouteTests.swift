@@ -120,7 +120,7 @@ struct RevenueCatRouteTests {
     func environments() async throws {
         let rig = try await EntitlementsTests.rig()
         try await rig.buy("77", by: Purchase.customer, environment: "Sandbox")
-        func key(_ environment: EntitlementCore.StoreEnvironment?) async throws -> String {
+        func key(_ environment: StoreEnvironment?) async throws -> String {
             try await rig.keys.create(name: "k", scopes: [.customersRead], environment: environment).secret
         }
         let free = try await key(nil)

@@ -36,7 +36,7 @@ struct AskedStores: Sendable {
             var world = StoreWorld.standard
             (world.bundleID, world.appAppleID) = (app.bundleID, app.appAppleID ?? 0)
             let access = SimulatedStoreAPI.Access(issuerID: "issuer", keyID: "KEY1", key: key.publicKey)
-            func api(_ environment: StoreSimulator.StoreEnvironment) -> SimulatedStoreAPI {
+            func api(_ environment: SimulatedStoreEnvironment) -> SimulatedStoreAPI {
                 SimulatedStoreAPI(
                     authority: authority, world: world, access: access, environment: environment,
                     now: { clock.now.milliseconds })

@@ -19,7 +19,7 @@ struct ConsumptionLivesTests {
         let client = try #require(rig.asked?.clients.first)
         let writer = rig.application.writer
         let answerer = ConsumptionAnswerer(
-            EntitlementCore.StoreEnvironment.allCases.map {
+            StoreEnvironment.allCases.map {
                 ConsumptionAnswerer.Desk(
                     client: client, environment: $0,
                     policy: ConsumptionPolicy(

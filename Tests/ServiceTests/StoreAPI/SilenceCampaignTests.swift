@@ -23,7 +23,7 @@ struct SilenceCampaignTests {
         }
     }
 
-    private typealias Environment = StoreSimulator.StoreEnvironment
+    private typealias Environment = SimulatedStoreEnvironment
 
     private static let subscribers = 8
     private static let lossBegins: Int64 = 40

@@ -40,9 +40,9 @@ final class ScriptedStripe: OutgoingTransport {
     }
 
     private let state = Mutex(State())
-    let environment: EntitlementCore.StoreEnvironment
+    let environment: StoreEnvironment
 
-    init(_ environment: EntitlementCore.StoreEnvironment = .production) { self.environment = environment }
+    init(_ environment: StoreEnvironment = .production) { self.environment = environment }
 
     var asked: [Asked] { state.withLock(\.asked) }
     var posted: [Asked] { asked.filter { $0.method == "POST" } }
@@ -128,7 +128,7 @@ final class ScriptedStripe: OutgoingTransport {
 
     /// What became of a session, or what becomes of one that is closed.
     private static func tell(
-        _ asked: Asked, _ environment: EntitlementCore.StoreEnvironment, _ state: inout State
+        _ asked: Asked, _ environment: StoreEnvironment, _ state: inout State
     ) -> OutgoingAnswer? {
         let path = asked.target.prefix { $0 != "?" }.split(separator: "/").map(String.init)
         guard path.count >= 4, path[1] == "checkout", path[3].hasPrefix("cs_") else { return nil }
@@ -145,7 +145,7 @@ final class ScriptedStripe: OutgoingTransport {
     }
 
     private static func make(
-        _ asked: Asked, _ environment: EntitlementCore.StoreEnvironment, _ state: inout State
+        _ asked: Asked, _ environment: StoreEnvironment, _ state: inout State
     ) -> OutgoingAnswer {
         if let customer = asked.form["customer"], state.deleted.contains(customer) {
             return error(400, "resource_missing", "No such customer: '\(customer)'", param: "customer")

@@ -53,7 +53,7 @@ final class StripeAccountRig: Sendable {
     /// Sells something, with whatever metadata whoever sells it writes; returns the subscription or payment intent.
     @discardableResult
     func sell(
-        _ price: WebPrice = SimulatedShop.proMonthly, to customer: String? = nil,
+        _ price: SimulatedWebPrice = SimulatedShop.proMonthly, to customer: String? = nil,
         metadata: [String: String] = [:], of payer: [String: String] = [:], by payment: SimulatedStripe.Payment = .card
     ) async throws -> String {
         let isSubscription = price.interval != nil

@@ -25,10 +25,10 @@ struct StripeRig {
 
     /// - Parameter secrets: those that are configured, each with its environment.
     static func make(
-        _ secrets: [(String, EntitlementCore.StoreEnvironment)] = [
+        _ secrets: [(String, StoreEnvironment)] = [
             (secret, .production), (rolled, .production), (sandbox, .sandbox),
         ], limits: Application.Limits = .init(), api: String? = nil, hasOtherApp: Bool = false,
-        shops: [EntitlementCore.StoreEnvironment: StripeShop] = [:]
+        shops: [StoreEnvironment: StripeShop] = [:]
     ) async throws -> StripeRig {
         let webhooks = try StripeWebhooks(
             secrets.map { try #require(StripeWebhookSecret($0.0, of: $0.1)) })

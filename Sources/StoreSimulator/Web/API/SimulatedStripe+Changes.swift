@@ -84,7 +84,7 @@ extension SimulatedStripe {
         guard form["success_url"] != nil else {
             return Self.invalid("success_url", "Missing required param: success_url.", code: "parameter_missing")
         }
-        var prices: [WebPrice] = []
+        var prices: [SimulatedWebPrice] = []
         for (index, item) in form.elements("line_items").enumerated() {
             let name = "line_items[\(index)][price]"
             guard let price = shop.first(where: { $0.id == item["price"] }) else {

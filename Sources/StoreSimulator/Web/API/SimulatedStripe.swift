@@ -84,8 +84,8 @@ package final class SimulatedStripe: Sendable {
         var webhookURL: String?
     }
 
-    package let environment: StoreEnvironment
-    let shop: [WebPrice]
+    package let environment: SimulatedStoreEnvironment
+    let shop: [SimulatedWebPrice]
     private let key: String
     /// Where the pages for people are, without a slash at the end.
     let pages: @Sendable () -> String
@@ -95,7 +95,7 @@ package final class SimulatedStripe: Sendable {
     /// How long what was answered is kept under an idempotency key, in milliseconds.
     static let savedFor = Span.day
     /// How many requests a second are answered, where the limit is held.
-    static func limit(_ environment: StoreEnvironment) -> Int { environment == .production ? 100 : 25 }
+    static func limit(_ environment: SimulatedStoreEnvironment) -> Int { environment == .production ? 100 : 25 }
 
     /// - Parameters:
     ///   - key: the secret key of the account.
@@ -103,7 +103,8 @@ package final class SimulatedStripe: Sendable {
     ///   - pages: where the pages for people are served.
     ///   - now: the account's clock, in milliseconds since 1970.
     package init(
-        _ environment: StoreEnvironment, key: String, lives: [WebLife] = [], shop: [WebPrice] = SimulatedShop.all,
+        _ environment: SimulatedStoreEnvironment, key: String, lives: [WebLife] = [],
+        shop: [SimulatedWebPrice] = SimulatedShop.all,
         seed: UInt64 = 0, pages: @escaping @Sendable () -> String = { "https://checkout.example" },
         now: @escaping @Sendable () -> Int64
     ) {

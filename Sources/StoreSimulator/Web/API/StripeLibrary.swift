@@ -16,11 +16,11 @@ package struct StripeLibrary: Sendable {
     private let shape: StripeShape
     /// What a page holds at most, however much is asked for.
     private let pageLimit: Int
-    private let shop: [WebPrice]
+    private let shop: [SimulatedWebPrice]
 
     package init(
         _ books: StripeBooks, isLive: Bool, now: Int64, shape: StripeShape, pageLimit: Int = 100,
-        shop: [WebPrice] = SimulatedShop.all
+        shop: [SimulatedWebPrice] = SimulatedShop.all
     ) {
         (self.books, self.isLive, self.now, self.shape, self.pageLimit) = (books, isLive, now, shape, pageLimit)
         self.shop = shop

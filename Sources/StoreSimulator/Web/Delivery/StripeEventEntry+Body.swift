@@ -27,14 +27,14 @@ extension StripeEventEntry {
         ]
         return .object([
             "id": .string(id), "object": .string("v2.core.event"), "type": .string("v1.\(type)"),
-            "created": .string(StripeClock.rfc3339(created)), "livemode": .boolean(isLive), "context": .null,
+            "created": .string(SimulatedStripeClock.rfc3339(created)), "livemode": .boolean(isLive), "context": .null,
             "related_object": .object(related), "reason": .null,
         ])
     }
 }
 
 /// Instants as Stripe's second API writes them.
-enum StripeClock {
+enum SimulatedStripeClock {
     static func rfc3339(_ instant: Int64) -> String {
         let day = instant / Span.day
         var (year, rest) = (1970, day)

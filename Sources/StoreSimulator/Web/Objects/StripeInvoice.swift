@@ -3,7 +3,7 @@ package struct StripeLine: Sendable, Equatable {
     let id: String
     let amount: Int64
     /// Nil for what somebody wrote by hand.
-    let price: WebPrice?
+    let price: SimulatedWebPrice?
     let start: Int64
     let end: Int64
     /// Nil for what was written by hand, and for a proration of an account whose prorations name the subscription alone.

@@ -7,7 +7,7 @@ package struct StripeSession: Sendable, Equatable {
     package internal(set) var paymentStatus: String
     package let created: Int64
     package let expiresAt: Int64
-    package let prices: [WebPrice]
+    package let prices: [SimulatedWebPrice]
     /// What is due in all, after what was given away.
     package let amount: Int64
     var customer: String?

@@ -110,7 +110,7 @@ extension PayloadValue {
     }
 }
 
-extension WebPrice {
+extension SimulatedWebPrice {
     func json(isLive: Bool) -> PayloadValue {
         let recurring = interval.map { interval -> PayloadValue in
             .object([

@@ -13,7 +13,7 @@ package struct StripeCustomer: Sendable, Equatable {
 /// One thing that a subscription is of.
 package struct StripeItem: Sendable, Equatable {
     let id: String
-    var price: WebPrice
+    var price: SimulatedWebPrice
     var quantity: Int64 = 1
     var start: Int64
     var end: Int64

@@ -139,7 +139,7 @@ extension WebStory {
 
 /// One strand that a customer has or had, read under a world's catalog and policy.
 struct WebHolding {
-    let key: OriginalKey
+    let key: SimulatedOriginalKey
     private let story: WebStory
     private let strand: WebStrand
     private let world: StoreWorld
@@ -149,7 +149,7 @@ struct WebHolding {
     private static let unheard = Span.hour
     private static let givenUp = 60 * Span.day
 
-    init(_ key: OriginalKey, _ story: WebStory, _ strand: WebStrand, _ world: StoreWorld) {
+    init(_ key: SimulatedOriginalKey, _ story: WebStory, _ strand: WebStrand, _ world: StoreWorld) {
         (self.key, self.story, self.world) = (key, story, world)
         var strand = strand
         if strand.item == nil {
@@ -157,7 +157,7 @@ struct WebHolding {
                 let chapter = strand.chapters[index]
                 let duration = world.mappings.first { $0.productID == chapter.productID }?.duration
                 strand.chapters[index].end =
-                    duration.flatMap(CalendarDuration.init(iso8601:)).map {
+                    duration.flatMap(SimulatedCalendarDuration.init(iso8601:)).map {
                         SimulatedCalendar.adding($0, to: chapter.start)
                     } ?? .max
             }

@@ -3,7 +3,7 @@
 /// The storyteller writes it while it invents the life; it never looks at an object or an event of Stripe's.
 package struct WebRecord: Sendable {
     /// The stories of all subscriptions and one-time payments.
-    package internal(set) var stories: [OriginalKey: WebStory] = [:]
+    package internal(set) var stories: [SimulatedOriginalKey: WebStory] = [:]
 
     package init() {}
 

@@ -4,7 +4,7 @@ import SeededRandom
 package struct WebLife: Sendable {
     package let seed: UInt64
     package let world: StoreWorld
-    package let environment: StoreEnvironment
+    package let environment: SimulatedStoreEnvironment
     /// The truth; its App Store part is empty.
     package let record: Record
     package let books: StripeBooks
@@ -36,7 +36,7 @@ package struct WebLife: Sendable {
     ///   - customers: our own ids of them.
     ///   - isReadable: nothing happens that no object tells: no money comes back once a dispute was lost.
     package static func random(
-        seed: UInt64, world: StoreWorld = .standardOnWeb, environment: StoreEnvironment = .production,
+        seed: UInt64, world: StoreWorld = .standardOnWeb, environment: SimulatedStoreEnvironment = .production,
         customers: [String], isReadable: Bool = false
     ) -> WebLife {
         var storyteller = WebStoryteller(environment, seed: seed)

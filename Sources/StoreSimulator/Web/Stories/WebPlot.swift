@@ -220,7 +220,7 @@ extension WebStoryteller {
     }
 
     /// With a period another item may come in the place of one, of the same price or another.
-    private mutating func inventReplacement(_ id: String, at end: Int64) -> (index: Int, price: WebPrice)? {
+    private mutating func inventReplacement(_ id: String, at end: Int64) -> (index: Int, price: SimulatedWebPrice)? {
         let items = subscription(id).items
         let due = items.indices.filter { items[$0].end == end }
         guard namesItemsOfProrations, !due.isEmpty, random.chance(20) else { return nil }

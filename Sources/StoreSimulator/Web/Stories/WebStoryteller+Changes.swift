@@ -18,7 +18,7 @@ extension WebStoryteller {
     ///
     /// - Parameter wait: until what is billed at once is paid.
     package mutating func change(
-        _ id: String, item index: Int = 0, to price: WebPrice, quantity: Int64 = 1, _ settlement: Settlement,
+        _ id: String, item index: Int = 0, to price: SimulatedWebPrice, quantity: Int64 = 1, _ settlement: Settlement,
         paidAfter wait: Int64 = Span.second, at instant: Int64
     ) {
         let item = subscription(id).items[index]
@@ -67,7 +67,7 @@ extension WebStoryteller {
     ///
     /// - Parameter wait: until what is billed at once is paid.
     package mutating func replaceItem(
-        _ id: String, _ index: Int, with price: WebPrice, _ settlement: Settlement,
+        _ id: String, _ index: Int, with price: SimulatedWebPrice, _ settlement: Settlement,
         paidAfter wait: Int64 = Span.second, at instant: Int64
     ) {
         let old = subscription(id).items[index]
@@ -99,7 +99,7 @@ extension WebStoryteller {
     }
 
     /// One thing more is sold in the same subscription, for the rest of the period.
-    package mutating func addItem(_ id: String, _ price: WebPrice, at instant: Int64) {
+    package mutating func addItem(_ id: String, _ price: SimulatedWebPrice, at instant: Int64) {
         let period = subscription(id).items[0]
         let item = StripeItem(id: newID("si"), price: price, start: period.start, end: period.end)
         let rest = Self.share(price.amount, of: subscription(id).items[0], from: instant)
@@ -121,7 +121,8 @@ extension WebStoryteller {
 
     /// What is given back of what ran before.
     private mutating func credit(
-        _ price: WebPrice, of item: String, from start: Int64, to end: Int64, amount: Int64, endsItem: Bool = false
+        _ price: SimulatedWebPrice, of item: String, from start: Int64, to end: Int64, amount: Int64,
+        endsItem: Bool = false
     ) -> PendingLine {
         PendingLine(
             line: StripeLine(

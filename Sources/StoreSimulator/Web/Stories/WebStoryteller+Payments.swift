@@ -3,7 +3,9 @@ import SeededRandom
 // Sessions and one-time payments, and what goes back of any payment.
 extension WebStoryteller {
     /// A session is made, to be paid some time.
-    mutating func open(_ prices: [WebPrice], _ names: WebNames, amount: Int64? = nil, at instant: Int64) -> String {
+    mutating func open(_ prices: [SimulatedWebPrice], _ names: WebNames, amount: Int64? = nil, at instant: Int64)
+        -> String
+    {
         var session = StripeSession(
             id: newID("cs"), mode: prices.contains { $0.interval != nil } ? "subscription" : "payment", status: "open",
             paymentStatus: "unpaid", created: instant, expiresAt: instant + Span.day, prices: prices,
@@ -58,7 +60,8 @@ extension WebStoryteller {
     /// - Returns: the payment's id, or the session's where nothing was due.
     @discardableResult
     package mutating func buy(
-        _ buyer: WebBuyer, _ price: WebPrice, _ settling: Settling = .atOnce, at instant: Int64, names: WebNames,
+        _ buyer: WebBuyer, _ price: SimulatedWebPrice, _ settling: Settling = .atOnce, at instant: Int64,
+        names: WebNames,
         in session: String? = nil, metadata: [String: String] = [:]
     ) -> String {
         var sale = metadata

@@ -22,7 +22,7 @@ extension WebStoryteller {
     /// - Returns: the subscription's id.
     @discardableResult
     package mutating func subscribe(
-        _ buyer: WebBuyer, to prices: [WebPrice], at instant: Int64, names: WebNames,
+        _ buyer: WebBuyer, to prices: [SimulatedWebPrice], at instant: Int64, names: WebNames,
         _ beginning: Beginning = Beginning(), metadata: [String: String] = [:]
     ) -> String {
         let id = newID("sub")
@@ -76,7 +76,7 @@ extension WebStoryteller {
     }
 
     /// The session in which something was bought says whose it is.
-    mutating func name(_ key: OriginalKey, _ session: String) {
+    mutating func name(_ key: SimulatedOriginalKey, _ session: String) {
         guard let session = sessions[session] else { return }
         if let named = session.metadata["rightful_customer_id"], named.utf8.count <= 255 {
             record.stories[key]?.name(named, in: .session)
@@ -89,7 +89,7 @@ extension WebStoryteller {
     /// - Parameter replacing: an item in whose place another comes with the new period, and the price of that.
     /// - Returns: the invoice of the next period.
     package mutating func beginPeriod(
-        _ id: String, handLines: Int = 0, late: Int64 = 0, replacing: (index: Int, price: WebPrice)? = nil
+        _ id: String, handLines: Int = 0, late: Int64 = 0, replacing: (index: Int, price: SimulatedWebPrice)? = nil
     ) -> String {
         let end = subscription(id).periodEnd
         var items = subscription(id).items

@@ -29,7 +29,7 @@ package struct WebNames: Sendable, Equatable {
 /// The record is written from what the storyteller decides; events are the books' objects at that instant, and nobody here
 /// reads them back. Instants are whole seconds, in milliseconds since 1970.
 package struct WebStoryteller: Sendable {
-    package let environment: StoreEnvironment
+    package let environment: SimulatedStoreEnvironment
     /// The truth.
     package internal(set) var record = WebRecord()
     package internal(set) var books = StripeBooks()
@@ -49,7 +49,7 @@ package struct WebStoryteller: Sendable {
     var refunds: [String: StripeRefund] = [:]
     var disputes: [String: StripeDispute] = [:]
     /// Which payment was made for what: the key of the story, and the name of the payment in it.
-    var payees: [String: (key: OriginalKey, payment: String)] = [:]
+    var payees: [String: (key: SimulatedOriginalKey, payment: String)] = [:]
     /// What stands on each invoice of a subscription.
     var billed: [String: [PendingLine]] = [:]
     /// What is still to be billed, by subscription.
@@ -72,13 +72,13 @@ package struct WebStoryteller: Sendable {
     }
 
     /// Equal seeds and actions give equal stories; ids of seeds that differ never meet.
-    package init(_ environment: StoreEnvironment = .production, seed: UInt64) {
+    package init(_ environment: SimulatedStoreEnvironment = .production, seed: UInt64) {
         self.environment = environment
         random = SplitMix64(seed: seed)
         prefix = Self.prefix(environment, seed)
     }
 
-    private static func prefix(_ environment: StoreEnvironment, _ seed: UInt64) -> String {
+    private static func prefix(_ environment: SimulatedStoreEnvironment, _ seed: UInt64) -> String {
         "\(environment == .production ? "L" : "T")\(seed)S"
     }
 
@@ -107,7 +107,7 @@ package struct WebStoryteller: Sendable {
     /// How many lines were made so far.
     var lineOrder: Int { number }
 
-    package func key(_ id: String) -> OriginalKey { OriginalKey(environment, id) }
+    package func key(_ id: String) -> SimulatedOriginalKey { SimulatedOriginalKey(environment, id) }
 
     /// A customer of Stripe's.
     package mutating func buyer(_ customerID: String, at instant: Int64) -> WebBuyer {
@@ -195,7 +195,7 @@ package struct WebStoryteller: Sendable {
 
     /// A line that sells some time of an item.
     mutating func line(
-        _ price: WebPrice, of item: String, from start: Int64, to end: Int64, amount: Int64,
+        _ price: SimulatedWebPrice, of item: String, from start: Int64, to end: Int64, amount: Int64,
         isProration: Bool = false, replaces: Bool = false
     ) -> PendingLine {
         PendingLine(

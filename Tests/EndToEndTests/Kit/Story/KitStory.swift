@@ -80,7 +80,7 @@ struct KitStory {
         // Some verify nothing, as before there was a way to; the server refuses what is forged all the same.
         let believesDisk = !isGuarded && random.chance(10)
         let service = rig.service
-        let environment: StoreSimulator.StoreEnvironment = random.chance(25) ? .sandbox : .production
+        let environment: SimulatedStoreEnvironment = random.chance(25) ? .sandbox : .production
         _ = rig.device(account: account, environment: environment) { configuration in
             if grants { configuration.acknowledgedKinds = [.consumable] }
             if asksForTokens {
