@@ -13,8 +13,8 @@ struct CustomerTokensTests {
 
     private static func token(
         _ customer: String = "c-1", _ environment: StoreEnvironment = .production, app: String? = nil
-    ) throws -> CustomerToken {
-        CustomerToken(
+    ) throws -> CustomerTokenClaims {
+        CustomerTokenClaims(
             customerID: try #require(CustomerID(customer)), environment: environment, bundleID: app, issuedAt: noon,
             expiresAt: noon.adding(milliseconds: 60_000))
     }
@@ -90,7 +90,7 @@ struct CustomerTokensTests {
         let tokens = CustomerTokens(keys: keys, lifetime: .zero)
         func made(at issuedAt: Timestamp) async throws -> String {
             try await tokens.make(
-                CustomerToken(
+                CustomerTokenClaims(
                     customerID: try #require(CustomerID("c-1")), environment: .production, bundleID: nil,
                     issuedAt: issuedAt, expiresAt: issuedAt.adding(milliseconds: CustomerTokens.longestLife * 1000)))
         }
@@ -112,7 +112,7 @@ struct CustomerTokensTests {
         let later = key.endOfEarlier.adding(milliseconds: 60_000)
         let forger = CustomerTokens(keys: FixedTokenKeys(keys: [old]), lifetime: .zero)
         let forged = try await forger.make(
-            CustomerToken(
+            CustomerTokenClaims(
                 customerID: try #require(CustomerID("c-1")), environment: .production, bundleID: nil, issuedAt: later,
                 expiresAt: later.adding(milliseconds: 1000)))
         #expect(try await tokens.verify(forged, now: later) == .forged)

@@ -42,7 +42,7 @@ struct TokenKeyFileTests {
     @Test("services with the same file take each other's tokens, and others do not")
     func services() async throws {
         try await Self.withDirectory { directory in
-            let token = CustomerToken(
+            let token = CustomerTokenClaims(
                 customerID: try #require(CustomerID("c-1")), environment: .sandbox, bundleID: nil, issuedAt: Self.noon,
                 expiresAt: Self.noon.adding(milliseconds: 60_000))
             let (one, other) = (TokenKeyFile(path: directory + "/a"), TokenKeyFile(path: directory + "/b"))

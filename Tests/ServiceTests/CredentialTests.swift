@@ -18,7 +18,7 @@ struct CredentialTests {
 
     private static func token(_ customer: String) throws -> Credential {
         .customerToken(
-            CustomerToken(
+            CustomerTokenClaims(
                 customerID: try #require(CustomerID(customer)), environment: .sandbox, bundleID: "com.example.app",
                 issuedAt: .earliest, expiresAt: .latest))
     }

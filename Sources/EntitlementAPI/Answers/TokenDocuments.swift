@@ -1,7 +1,7 @@
 package import EntitlementCore
 
 /// What a customer's token is to be like: the body of `POST /v1/customers/{id}/tokens`, which may be left out.
-package struct CustomerTokenRequest: CommandBody {
+package struct CustomerTokenRequestDocument: CommandBody {
     /// How long a token may live, in seconds.
     package static let lifetimes: ClosedRange<Int64> = 60...86_400
     /// How long it lives unless that is said, in seconds.

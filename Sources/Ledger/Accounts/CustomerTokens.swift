@@ -3,8 +3,8 @@ import OpenSSLCrypto
 package import PostgresClient
 import Synchronization
 
-/// What a device may speak for, and until when.
-package struct CustomerToken: Sendable, Hashable {
+/// What a customer token says: what a device may speak for, and until when.
+package struct CustomerTokenClaims: Sendable, Hashable {
     package let customerID: CustomerID
     package let environment: StoreEnvironment
     /// The only app it counts for; `nil` for any.
@@ -30,7 +30,7 @@ package struct CustomerToken: Sendable, Hashable {
 package final class CustomerTokens: Sendable {
     /// What a text that was sent as a token is.
     package enum Verdict: Sendable, Hashable {
-        case valid(CustomerToken)
+        case valid(CustomerTokenClaims)
         case expired
         /// It claims a longer life than any token is given, or one that has not begun: whoever made it has the key and
         /// keeps to no rule.
@@ -73,7 +73,7 @@ package final class CustomerTokens: Sendable {
     package func prepare(now: Timestamp) async throws { _ = try await ring(now: now) }
 
     /// The token as text; the same token is always the same text, as long as its key signs.
-    package func make(_ token: CustomerToken) async throws -> String {
+    package func make(_ token: CustomerTokenClaims) async throws -> String {
         guard let key = try await ring(now: token.issuedAt).signer(at: token.issuedAt) else {
             throw LedgerError(.unavailable, "there is no key to make customer tokens with")
         }
@@ -87,13 +87,15 @@ package final class CustomerTokens: Sendable {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count == 2, let code = Base64.decodeURL(parts[1]), code.count == HMACSHA256.length,
             let payload = Base64.decodeURL(parts[0].dropFirst(Self.prefix.utf8.count)),
-            let keyID = CustomerToken.keyID(of: payload)
+            let keyID = CustomerTokenClaims.keyID(of: payload)
         else { return .forged }
         // A key that has ended may be anybody's.
         guard let key = try await ring(now: now).key(keyID, at: now) else { return .forged }
         let expected = HMACSHA256.code(of: parts[0], key: key.secret)
         // Nothing but the key's id is read of what is not ours.
-        guard ConstantTime.equal(code, expected), let token = CustomerToken(payload: payload) else { return .forged }
+        guard ConstantTime.equal(code, expected), let token = CustomerTokenClaims(payload: payload) else {
+            return .forged
+        }
         guard now < token.expiresAt else { return .expired }
         let latestEnd = token.issuedAt.adding(milliseconds: Self.longestLife * 1000)
         guard token.expiresAt <= latestEnd, token.issuedAt <= now.adding(milliseconds: Self.clockDifference) else {
@@ -148,7 +150,7 @@ package final class CustomerTokens: Sendable {
 
 /// What a token says, in bytes: a version, the key's id, the environment, two instants in milliseconds, the customer's id
 /// behind its length, and the app's to the end; numbers with the high byte first.
-extension CustomerToken {
+extension CustomerTokenClaims {
     private static let version: UInt8 = 2
     private static let fixedLength = 28
 

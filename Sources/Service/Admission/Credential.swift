@@ -6,7 +6,7 @@ enum Credential: Sendable {
     case secretKey(APIKey)
     /// Ships in an app, and so is nobody's secret.
     case publishableKey(APIKey)
-    case customerToken(CustomerToken)
+    case customerToken(CustomerTokenClaims)
 
     init(_ key: APIKey) { self = key.isPublishable ? .publishableKey(key) : .secretKey(key) }
 

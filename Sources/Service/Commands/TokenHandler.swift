@@ -11,9 +11,9 @@ extension Application {
     func makeCustomerToken(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         try await checkMayName(customer, call.scope, param: nil)
-        let request = try call.command(CustomerTokenRequest.self)
+        let request = try call.command(CustomerTokenRequestDocument.self)
         let environment = try call.environment(named: request.environment)
-        let seconds = request.expiresIn ?? CustomerTokenRequest.usualLifetime
+        let seconds = request.expiresIn ?? CustomerTokenRequestDocument.usualLifetime
         let bundleID = call.credential?.onlyBundleID
         var issuedAt = now()
         if let command = try commandKey(of: call) {
@@ -21,7 +21,7 @@ extension Application {
                 key: command.key, requestHash: command.requestHash, now: issuedAt
             ).recordedAt
         }
-        let token = CustomerToken(
+        let token = CustomerTokenClaims(
             customerID: customer, environment: environment, bundleID: bundleID, issuedAt: issuedAt,
             expiresAt: issuedAt.adding(milliseconds: seconds * 1000))
         return try .document(

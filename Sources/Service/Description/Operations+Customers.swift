@@ -35,7 +35,7 @@ extension APIOperation {
         "A token for the customer's device, and the `app_account_token` that their purchases are to bear.",
         [.customer, .environment, .idempotencyKey],
         body: Body(
-            CustomerTokenRequest.self, #"{"environment":"production","expires_in":3600}"#, isRequired: false),
+            CustomerTokenRequestDocument.self, #"{"environment":"production","expires_in":3600}"#, isRequired: false),
         answer: .document(
             CustomerTokenDocument.self,
             """

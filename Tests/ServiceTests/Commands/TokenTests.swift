@@ -115,7 +115,7 @@ struct TokenTests {
         for row in table {
             let issuedAt = now.adding(milliseconds: row.from * 1000)
             let text = try await rig.application.tokens.make(
-                CustomerToken(
+                CustomerTokenClaims(
                     customerID: customer, environment: .production, bundleID: nil, issuedAt: issuedAt,
                     expiresAt: issuedAt.adding(milliseconds: row.seconds * 1000)))
             let answer = try await rig.reconcile("c-1", Posted(), key: text)

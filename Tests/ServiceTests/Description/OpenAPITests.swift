@@ -152,7 +152,7 @@ struct OpenAPITests {
 
     @Test("a customer's token lives no longer than may be asked for")
     func tokenLifetime() {
-        #expect(CustomerTokenRequest.lifetimes.upperBound == CustomerTokens.longestLife)
+        #expect(CustomerTokenRequestDocument.lifetimes.upperBound == CustomerTokens.longestLife)
     }
 }
 
