@@ -5,8 +5,8 @@ import Testing
 
 @Suite("Kit: when a transaction is finished")
 struct FinishGateTests {
-    private let bought = SHA256.hash([1])
-    private let refunded = SHA256.hash([2])
+    private let bought = PortableSHA256.hash([1])
+    private let refunded = PortableSHA256.hash([2])
 
     private func gate(needsServer: Bool = true, offering content: Digest? = nil) -> FinishGate {
         var gate = FinishGate(needsServer: needsServer)

@@ -12,7 +12,7 @@ struct StatementTests {
     func hash() {
         for count in 0..<200 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ count) }
-            #expect(EntitlementKit.SHA256.hash(bytes).bytes == OpenSSLCrypto.SHA256.hash(bytes), "\(count) bytes")
+            #expect(PortableSHA256.hash(bytes).bytes == SHA256.hash(bytes), "\(count) bytes")
         }
     }
 

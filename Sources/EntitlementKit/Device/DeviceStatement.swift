@@ -37,7 +37,7 @@ private struct DecodedJWS {
         var members = (try? JSONSerialization.jsonObject(with: Data(payload)) as? [String: Any]) ?? [:]
         for name in ["signedDate", "deviceVerification", "deviceVerificationNonce"] { members[name] = nil }
         let text = try? JSONSerialization.data(withJSONObject: members, options: [.sortedKeys])
-        return SHA256.hash(text.map(Array.init) ?? payload)
+        return PortableSHA256.hash(text.map(Array.init) ?? payload)
     }
 }
 
@@ -54,7 +54,7 @@ struct DeviceTransaction: Hashable, Sendable {
     init(_ statement: SignedStatement) throws(StatementRefusal) {
         let decoded = try DecodedJWS(statement)
         jws = statement.jws
-        payloadHash = SHA256.hash(decoded.payload)
+        payloadHash = PortableSHA256.hash(decoded.payload)
         contentHash = decoded.contentHash
         quantity = decoded.json["quantity"]?.int64.map { Int(clamping: max(1, $0)) } ?? 1
         do throws(PayloadError) {
@@ -79,7 +79,7 @@ struct DeviceRenewal: Hashable, Sendable {
     init(_ statement: SignedStatement) throws(StatementRefusal) {
         let decoded = try DecodedJWS(statement)
         jws = statement.jws
-        payloadHash = SHA256.hash(decoded.payload)
+        payloadHash = PortableSHA256.hash(decoded.payload)
         contentHash = decoded.contentHash
         do throws(PayloadError) {
             payload = try RenewalPayload(decoded.json)

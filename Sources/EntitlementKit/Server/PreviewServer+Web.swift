@@ -53,7 +53,7 @@ extension PreviewServer {
         position += 1
         var fact = WebFact(
             type: "checkout.session.completed", eventID: "evt_\(position)", statedAt: instant,
-            payloadHash: SHA256.hash(Array(paid.id.utf8)), originalTransactionID: "pi_" + paid.id,
+            payloadHash: PortableSHA256.hash(Array(paid.id.utf8)), originalTransactionID: "pi_" + paid.id,
             owners: [WebOwner(place: .purchase, customer: number(of: paid.customerID))])
         if let end = period(of: paid.productID)?.end(from: instant.date) {
             fact.originalTransactionID = "sub_" + paid.id

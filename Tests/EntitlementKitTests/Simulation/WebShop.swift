@@ -236,7 +236,8 @@ extension ScriptedServer.Script {
         position += 1
         var fact = WebFact(
             type: type, eventID: "evt_\(position)", statedAt: instant,
-            payloadHash: SHA256.hash(Array("\(type) \(page.id) \(position)".utf8)), originalTransactionID: original)
+            payloadHash: PortableSHA256.hash(Array("\(type) \(page.id) \(position)".utf8)),
+            originalTransactionID: original)
         change(&fact)
         states[original, default: OriginalState()].join(
             .web(fact), originalTransactionID: original, source: .notification, position: position)
