@@ -18,7 +18,7 @@ struct RenewalContent: Hashable {
 }
 
 /// A day and a content: what repetitions of a statement on one day have in common.
-private struct DayContent: Hashable {
+private struct RenewalDayContent: Hashable {
     let day: Int64
     let content: RenewalContent
 
@@ -49,12 +49,12 @@ extension ArraySlice<StatedRenewal> {
     /// its day, or the last, is decided among all there are, whoever delivered them, and what was dropped once could never
     /// be either again. One that the store delivers later is kept from then on.
     func thinned() -> [StatedRenewal] {
-        var ends: [DayContent: (first: Int, last: Int)] = [:]
+        var ends: [RenewalDayContent: (first: Int, last: Int)] = [:]
         for (index, stated) in zip(indices, self) {
-            ends[DayContent(stated), default: (index, index)].last = index
+            ends[RenewalDayContent(stated), default: (index, index)].last = index
         }
         return zip(indices, self).filter { index, stated in
-            guard !stated.sources.includesStore, let ends = ends[DayContent(stated)] else { return true }
+            guard !stated.sources.includesStore, let ends = ends[RenewalDayContent(stated)] else { return true }
             return index == ends.first || index == ends.last
         }.map(\.1)
     }

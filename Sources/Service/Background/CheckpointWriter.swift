@@ -82,7 +82,7 @@ package struct CheckpointWriter: Sendable {
             description: "no checkpoint could be written to \(directory.path): it does not answer within \(patience)")
         guard question.open() else { throw silence }
         return try await withCheckedThrowingContinuation { continuation in
-            let answer = FirstAnswer(to: continuation)
+            let answer = FirstResult(to: continuation)
             files.async {
                 let result: Result<Value, any Error> = Result { try body() }
                 question.close()
@@ -111,7 +111,7 @@ private final class OpenQuestion: Sendable {
 }
 
 /// Goes on with what comes first: the answer that is waited for, or the end of the patience.
-private final class FirstAnswer<Value: Sendable>: Sendable {
+private final class FirstResult<Value: Sendable>: Sendable {
     private let continuation: Mutex<CheckedContinuation<Value, any Error>?>
 
     init(to continuation: CheckedContinuation<Value, any Error>) { self.continuation = Mutex(continuation) }

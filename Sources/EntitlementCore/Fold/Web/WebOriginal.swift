@@ -275,7 +275,7 @@ extension [WebStated<WebDispute>] {
 }
 
 /// The statements of one day that say the same.
-private struct DayContent: Hashable {
+private struct SubscriptionDayContent: Hashable {
     let day: Int64
     let content: WebSubscription
 }
@@ -285,9 +285,9 @@ extension [WebStated<WebSubscription>] {
     ///
     /// Which are dropped does not depend on the order of arrival: one that is neither can never become either again.
     fileprivate func thinned() -> [WebStated<WebSubscription>] {
-        var ends: [DayContent: (first: Int, last: Int)] = [:]
-        func key(_ stated: Element) -> DayContent {
-            DayContent(day: stated.statedAt.daysSinceEpoch, content: stated.value)
+        var ends: [SubscriptionDayContent: (first: Int, last: Int)] = [:]
+        func key(_ stated: Element) -> SubscriptionDayContent {
+            SubscriptionDayContent(day: stated.statedAt.daysSinceEpoch, content: stated.value)
         }
         for (index, stated) in enumerated() { ends[key(stated), default: (index, index)].last = index }
         return enumerated().filter { index, stated in
