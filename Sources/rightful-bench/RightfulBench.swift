@@ -17,7 +17,7 @@ struct RightfulBench {
             default: try measure(words)
             }
             exit(0)
-        } catch let error as UsageError {
+        } catch let error as BenchmarkUsageError {
             complain("rightful-bench: \(error.description); see `rightful-bench --help`\n")
             exit(2)
         } catch {
@@ -30,7 +30,7 @@ struct RightfulBench {
 
     private static func measure(_ words: [String]) throws {
         let options = try Options(words)
-        if options.wantsHelp { return say(Help.text) }
+        if options.wantsHelp { return say(BenchmarkHelp.text) }
         let programs = try Programs()
         let directory = try WorkDirectory(under: options.directory)
         LivingChildren.whenInterrupted { directory.remove() }
@@ -49,9 +49,9 @@ struct RightfulBench {
             try make().run(bench)
             // After each, so that a long run that is broken off leaves what it has measured.
             if let output = options.output {
-                try JSONDocument.text(report.finish()).write(toFile: output, atomically: true, encoding: .utf8)
+                try RunDocumentFile.text(report.finish()).write(toFile: output, atomically: true, encoding: .utf8)
             }
         }
-        if options.isJSON { say(try JSONDocument.text(report.finish())) }
+        if options.isJSON { say(try RunDocumentFile.text(report.finish())) }
     }
 }

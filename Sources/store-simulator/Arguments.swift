@@ -1,5 +1,5 @@
 /// A command line that makes no sense.
-struct UsageError: Error, CustomStringConvertible {
+struct SimulatorUsageError: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
@@ -12,16 +12,20 @@ struct Arguments {
 
     private var values: [String: String] = [:]
 
-    init(_ words: [String]) throws(UsageError) {
+    init(_ words: [String]) throws(SimulatorUsageError) {
         var words = words[...]
         while let name = words.popFirst() {
-            guard name.hasPrefix("--") else { throw UsageError("'\(name)' is not an option") }
+            guard name.hasPrefix("--") else { throw SimulatorUsageError("'\(name)' is not an option") }
             if Self.flags.contains(name) {
-                guard values.updateValue("", forKey: name) == nil else { throw UsageError("\(name) is given twice") }
+                guard values.updateValue("", forKey: name) == nil else {
+                    throw SimulatorUsageError("\(name) is given twice")
+                }
                 continue
             }
-            guard let value = words.popFirst() else { throw UsageError("\(name) lacks its value") }
-            guard values.updateValue(value, forKey: name) == nil else { throw UsageError("\(name) is given twice") }
+            guard let value = words.popFirst() else { throw SimulatorUsageError("\(name) lacks its value") }
+            guard values.updateValue(value, forKey: name) == nil else {
+                throw SimulatorUsageError("\(name) is given twice")
+            }
         }
     }
 
@@ -29,21 +33,23 @@ struct Arguments {
 
     mutating func optional(_ name: String) -> String? { values.removeValue(forKey: name) }
 
-    mutating func required(_ name: String) throws(UsageError) -> String {
-        guard let value = optional(name), !value.isEmpty else { throw UsageError("\(name) is missing") }
+    mutating func required(_ name: String) throws(SimulatorUsageError) -> String {
+        guard let value = optional(name), !value.isEmpty else { throw SimulatorUsageError("\(name) is missing") }
         return value
     }
 
-    mutating func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(UsageError) -> Int {
+    mutating func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(SimulatorUsageError)
+        -> Int
+    {
         guard let text = optional(name) else { return fallback }
         guard let number = Int(text), range.contains(number) else {
-            throw UsageError("\(name) must be a number from \(range.lowerBound) to \(range.upperBound)")
+            throw SimulatorUsageError("\(name) must be a number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
 
     /// Refuses what nobody asked for.
-    func end() throws(UsageError) {
-        if let name = values.keys.min() { throw UsageError("there is no option \(name) here") }
+    func end() throws(SimulatorUsageError) {
+        if let name = values.keys.min() { throw SimulatorUsageError("there is no option \(name) here") }
     }
 }

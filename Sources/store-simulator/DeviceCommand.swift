@@ -8,7 +8,7 @@ struct DeviceCommand {
     func run(now: Int64) throws {
         let people = DemoStory.people
         guard let person = people.first(where: { $0.name.lowercased() == name.lowercased() }) else {
-            throw UsageError(
+            throw SimulatorUsageError(
                 "nobody of the demo is called '\(name)'; there are \(people.map(\.name).joined(separator: ", "))")
         }
         let authority = try directory.authority()

@@ -39,10 +39,10 @@ struct PlayCommand {
 
 extension DeliveryStyle {
     /// The one that `--delivery` names; in order unless it is given.
-    init(_ arguments: inout Arguments) throws(UsageError) {
+    init(_ arguments: inout Arguments) throws(SimulatorUsageError) {
         let name = arguments.optional("--delivery") ?? DeliveryStyle.inOrder.rawValue
         guard let style = DeliveryStyle(rawValue: name) else {
-            throw UsageError(
+            throw SimulatorUsageError(
                 "--delivery must be one of \(DeliveryStyle.allCases.map(\.rawValue).joined(separator: ", "))")
         }
         self = style

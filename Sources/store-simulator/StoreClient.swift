@@ -39,14 +39,14 @@ struct StoreClient: Sendable {
     }
 
     /// A client that only delivers.
-    init(url: String) throws(UsageError) {
+    init(url: String) throws(SimulatorUsageError) {
         self.url = try Self.address(url)
         apiKey = nil
     }
 
-    private static func address(_ text: String) throws(UsageError) -> URL {
+    private static func address(_ text: String) throws(SimulatorUsageError) -> URL {
         guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil else {
-            throw UsageError("--url must be the service's address, such as http://127.0.0.1:8080")
+            throw SimulatorUsageError("--url must be the service's address, such as http://127.0.0.1:8080")
         }
         return url
     }

@@ -9,7 +9,7 @@ struct StoreSimulatorProgram {
         do {
             try await run(Array(CommandLine.arguments.dropFirst()))
             exit(0)
-        } catch let error as UsageError {
+        } catch let error as SimulatorUsageError {
             complain("\(error.description); see `store-simulator --help`")
             exit(2)
         } catch {
@@ -19,7 +19,7 @@ struct StoreSimulatorProgram {
     }
 
     private static func run(_ words: [String]) async throws {
-        guard let command = words.first else { throw UsageError("no command is given") }
+        guard let command = words.first else { throw SimulatorUsageError("no command is given") }
         var arguments = try Arguments(Array(words.dropFirst()))
         switch command {
         case "--help", "help":
@@ -50,7 +50,7 @@ struct StoreSimulatorProgram {
             try arguments.end()
             try await play.run()
         case "serve":
-            let serve = try ServeCommand(&arguments)
+            let serve = try ServeStoreCommand(&arguments)
             try arguments.end()
             try await serve.run()
         case "stripe":
@@ -58,7 +58,7 @@ struct StoreSimulatorProgram {
             try arguments.end()
             try await stripe.run()
         default:
-            throw UsageError("there is no command '\(command)'")
+            throw SimulatorUsageError("there is no command '\(command)'")
         }
     }
 

@@ -21,7 +21,7 @@ struct StripeCommand: Sendable {
         directory = try arguments.required("--data")
         let mode = arguments.optional("--environment") ?? "sandbox"
         guard let environment = SimulatedStoreEnvironment(rawValue: mode) else {
-            throw UsageError("--environment must be production or sandbox")
+            throw SimulatorUsageError("--environment must be production or sandbox")
         }
         self.environment = environment
         port = UInt16(try arguments.number("--port", in: 0...65_535, default: 8087))

@@ -19,9 +19,9 @@ final class StripePostman: Sendable {
         let url: URL
 
         /// - Parameter text: the service's address, or that of the route itself.
-        init(_ text: String) throws(UsageError) {
+        init(_ text: String) throws(SimulatorUsageError) {
             guard let url = URL(string: text), ["http", "https"].contains(url.scheme), url.host != nil else {
-                throw UsageError("--url must be the service's address, such as http://127.0.0.1:8080")
+                throw SimulatorUsageError("--url must be the service's address, such as http://127.0.0.1:8080")
             }
             self.url = url.path().count > 1 ? url : url.appending(path: "v1/notifications/stripe")
         }

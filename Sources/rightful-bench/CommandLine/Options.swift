@@ -27,7 +27,7 @@ struct Options: Sendable {
         ("growth", { GrowthRow() }),
     ]
 
-    init(_ words: [String]) throws(UsageError) {
+    init(_ words: [String]) throws(BenchmarkUsageError) {
         var words = words[...]
         while let word = words.popFirst() {
             switch word {
@@ -46,7 +46,7 @@ struct Options: Sendable {
             case "all": rows = Self.allRows.map(\.name)
             default:
                 guard Self.allRows.contains(where: { $0.name == word }) else {
-                    throw UsageError("there is no row or option '\(word)'")
+                    throw BenchmarkUsageError("there is no row or option '\(word)'")
                 }
                 rows.append(word)
             }
@@ -54,27 +54,28 @@ struct Options: Sendable {
         if rows.isEmpty { rows = Self.allRows.map(\.name) }
     }
 
-    private static func text(_ option: String, _ word: String?) throws(UsageError) -> String {
-        guard let word else { throw UsageError("\(option) takes a path") }
+    private static func text(_ option: String, _ word: String?) throws(BenchmarkUsageError) -> String {
+        guard let word else { throw BenchmarkUsageError("\(option) takes a path") }
         return word
     }
 
     private static func number(
         _ option: String, _ word: String?, in range: ClosedRange<Double>
-    ) throws(UsageError) -> Double {
+    ) throws(BenchmarkUsageError) -> Double {
         guard let value = word.flatMap(Double.init), range.contains(value) else {
-            throw UsageError("\(option) takes a number from \(Int(range.lowerBound)) to \(Int(range.upperBound))")
+            throw BenchmarkUsageError(
+                "\(option) takes a number from \(Int(range.lowerBound)) to \(Int(range.upperBound))")
         }
         return value
     }
 
     private static func numbers(
         _ option: String, _ word: String?, in range: ClosedRange<Int>
-    ) throws(UsageError) -> [Int] {
+    ) throws(BenchmarkUsageError) -> [Int] {
         let parts = (word ?? "").split(separator: ",").map { Int($0) }
         let values = parts.compactMap { $0 }
         guard !values.isEmpty, values.count == parts.count, values.allSatisfy(range.contains) else {
-            throw UsageError(
+            throw BenchmarkUsageError(
                 "\(option) takes numbers from \(range.lowerBound) to \(range.upperBound), with commas between")
         }
         return values

@@ -34,7 +34,7 @@ struct EvidenceSamples {
     private let directory: URL
 
     init(_ words: [String]) throws {
-        guard words.count == 1 else { throw UsageError("samples takes the directory to write them to") }
+        guard words.count == 1 else { throw BenchmarkUsageError("samples takes the directory to write them to") }
         directory = URL(fileURLWithPath: words[0])
     }
 

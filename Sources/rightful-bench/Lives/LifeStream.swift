@@ -37,7 +37,9 @@ final class LifeStream: Sendable {
         let numbers = (0..<window).map { shape.firstLife + $0 }
         state = Mutex(
             State(
-                slots: numbers.map { ($0, 0, Life($0, periods: shape.fewestPeriods...shape.mostPeriods).count) },
+                slots: numbers.map {
+                    ($0, 0, SubscriberLife($0, periods: shape.fewestPeriods...shape.mostPeriods).count)
+                },
                 nextLife: shape.firstLife + window))
     }
 
@@ -47,7 +49,7 @@ final class LifeStream: Sendable {
     func next() -> EventDraft? {
         guard let place = advance() else { return nil }
         let pick = (place.life &* 31 &+ place.step) % evidence.count
-        return Life(place.life, periods: periods).draft(place.step, evidence: evidence[pick])
+        return SubscriberLife(place.life, periods: periods).draft(place.step, evidence: evidence[pick])
     }
 
     /// Passes over events that are in the log already.
@@ -60,7 +62,7 @@ final class LifeStream: Sendable {
         state.withLock { state in
             let waiting = Set(state.slots.filter { $0.step == 0 }.map(\.life))
             return (shape.firstLife..<state.nextLife).filter { !waiting.contains($0) }
-                .map { Life($0, periods: periods).token }
+                .map { SubscriberLife($0, periods: periods).token }
         }
     }
 
@@ -75,7 +77,7 @@ final class LifeStream: Sendable {
             } else if shape.lives == 0 || state.nextLife < shape.firstLife + shape.lives {
                 let next = state.nextLife
                 state.nextLife += 1
-                state.slots[state.cursor] = (next, 0, Life(next, periods: periods).count)
+                state.slots[state.cursor] = (next, 0, SubscriberLife(next, periods: periods).count)
                 state.cursor += 1
             } else {
                 state.slots.remove(at: state.cursor)

@@ -10,8 +10,8 @@ struct Page {
 
     /// - Parameter words: the run's file and the page.
     init(_ words: [String]) throws {
-        guard words.count == 2 else { throw UsageError("page takes a run's file and the page") }
-        run = try JSONDocument.read(words[0])
+        guard words.count == 2 else { throw BenchmarkUsageError("page takes a run's file and the page") }
+        run = try RunDocumentFile.read(words[0])
         path = URL(filePath: words[1])
     }
 

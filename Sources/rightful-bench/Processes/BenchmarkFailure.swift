@@ -6,7 +6,7 @@ struct BenchmarkFailure: Error, CustomStringConvertible {
 }
 
 /// A command line that makes no sense.
-struct UsageError: Error, CustomStringConvertible {
+struct BenchmarkUsageError: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }

@@ -5,7 +5,7 @@ import Glibc
 enum Workers {
     /// Runs one.
     static func run(_ words: [String]) throws {
-        guard words.count == 2 else { throw UsageError("a worker takes its name and what to do") }
+        guard words.count == 2 else { throw BenchmarkUsageError("a worker takes its name and what to do") }
         let text = Data(words[1].utf8)
         switch words[0] {
         case "keep": try Threads.wait { try await Keeper.run(dataDirectory: words[1]) }
@@ -15,7 +15,7 @@ enum Workers {
         case "post": try answer(PostWorker(try decode(text)).run())
         case "receive": try ReceiveWorker().run()
         case "watch": try answer(WatchWorker(try decode(text)).run())
-        default: throw UsageError("there is no worker '\(words[0])'")
+        default: throw BenchmarkUsageError("there is no worker '\(words[0])'")
         }
     }
 

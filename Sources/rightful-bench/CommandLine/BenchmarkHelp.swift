@@ -1,5 +1,5 @@
 /// What `rightful-bench --help` prints.
-enum Help {
+enum BenchmarkHelp {
     static let text = """
         rightful-bench: what the product does in a second, each figure beside its limit on this machine.
 

@@ -1,7 +1,7 @@
 import Foundation
 
-/// How the run's document is written and read.
-enum JSONDocument {
+/// The file that a run's document is written to and read from.
+enum RunDocumentFile {
     static func text(_ document: RunDocument) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

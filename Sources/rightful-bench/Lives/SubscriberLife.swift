@@ -7,7 +7,7 @@ import StoreSimulator
 ///
 /// A subscription that renews month after month; one in eight meets a billing problem with a grace period, one in
 /// twenty is refunded at the end, and half of the others cancel and expire.
-struct Life: Sendable {
+struct SubscriberLife: Sendable {
     private static let month: Int64 = 30 * Timestamp.millisecondsPerDay
     /// When the last periods begin: the lives end about now.
     private static let lastMonth: Int64 = 1_790_000_000_000

@@ -4,7 +4,7 @@ import OpenSSLCrypto
 import StoreSimulator
 
 /// Serves the App Store Server API of both environments, and delivers what the store sends, as badly as it is told to.
-struct ServeCommand: Sendable {
+struct ServeStoreCommand: Sendable {
     /// The most customers of one run; their lives are held in memory.
     private static let customerLimit = 10_000
     private static let issuerID = "simulated-issuer"
