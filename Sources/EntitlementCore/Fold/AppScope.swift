@@ -42,10 +42,10 @@ package struct AppScope: Hashable, Sendable {
 
         /// - Parameter events: of one environment, in the order of their positions.
         init(of events: [HistoryEvent], scope: AppScope) {
-            var lives: [String: Life] = [:]
+            var filters: [String: OriginalFilter] = [:]
             let purchases = events.filter { event in
                 guard let original = event.fact.originalTransactionID else { return false }
-                return lives[original, default: Life(of: scope)].keeps(event.fact)
+                return filters[original, default: OriginalFilter(of: scope)].keeps(event.fact)
             }
             let holders = events.compactMap { event in
                 if case .grant(let fact) = event.fact { fact.customer } else { nil }
@@ -97,7 +97,7 @@ package struct AppScope: Hashable, Sendable {
     ///
     /// A fact that names no app, such as a claim, is about the app that was named first; a web purchase is about every
     /// app.
-    package struct Life: Sendable {
+    package struct OriginalFilter: Sendable {
         private let scope: AppScope
         private var isOfApp: Bool?
 

@@ -83,17 +83,19 @@ extension LedgerReader {
         ).rows
         let identities = try rows.map { (number: IdentityRef(try $0.int(0)), customerID: try $0.text(1)) }
         let keys = identities.flatMap { identity in
-            StoreEnvironment.allCases.map { LifeKey(identity: identity.number, environment: $0) }
+            StoreEnvironment.allCases.map { LinkedCustomerKey(identity: identity.number, environment: $0) }
         }
-        var lives = KnownLives()
-        try lives.read(Set(keys), on: connection)
-        // By the least of each life's names.
-        var folded: [LifeKey: LinkedFacts] = [:]
+        var histories = LinkedCustomerHistories()
+        try histories.read(Set(keys), on: connection)
+        // By the least of each customer's names.
+        var folded: [LinkedCustomerKey: LinkedFacts] = [:]
         for (identity, customerID) in identities {
             for environment in StoreEnvironment.allCases {
-                guard let life = lives[LifeKey(identity: identity, environment: environment)] else { continue }
-                let first = LifeKey(identity: life.names.min() ?? identity, environment: environment)
-                var linked = folded[first] ?? life.facts(knownAt: trial.position)
+                guard let history = histories[LinkedCustomerKey(identity: identity, environment: environment)] else {
+                    continue
+                }
+                let first = LinkedCustomerKey(identity: history.names.min() ?? identity, environment: environment)
+                var linked = folded[first] ?? history.facts(knownAt: trial.position)
                 var facts = linked.facts(of: identity).facts
                 folded[first] = linked
                 // An alias is left out: its customer is looked at under that customer's own id.

@@ -151,7 +151,7 @@ struct Life: Sendable {
     func state(of app: AppScope? = nil) throws -> OriginalState? {
         var state = OriginalState()
         var isKept = app == nil
-        var sieve = app.map { AppScope.Life(of: $0) }
+        var sieve = app.map { AppScope.OriginalFilter(of: $0) }
         var sorted = events
         if zip(sorted, sorted.dropFirst()).contains(where: { $0.position > $1.position }) {
             sorted.sort { $0.position < $1.position }

@@ -14,7 +14,7 @@ struct AnswerChangePage {
     /// `nil` where the clock is not believed.
     private let present: Timestamp?
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
-    private var lives = KnownLives()
+    private var histories = LinkedCustomerHistories()
     private var watched: [WatchKey: WatchedAnswer] = [:]
     /// Those among the names who were not forgotten.
     private var known: Set<IdentityRef> = []
@@ -22,13 +22,13 @@ struct AnswerChangePage {
     private var forgotten: Set<IdentityRef> = []
     /// What there is to tell.
     private(set) var messages: [OutboxMessage] = []
-    /// What was folded last: an event begins where the one before ended, and all names of a life share it.
+    /// What was folded last: an event begins where the one before ended, and all names of a customer share it.
     private var folded: [FoldKey: LinkedFacts] = [:]
     private var customers: [CustomerKey: KnownCustomer] = [:]
 
     private struct FoldKey: Hashable {
-        /// The least of the life's names.
-        let life: IdentityRef?
+        /// The least of the names.
+        let firstName: IdentityRef?
         let environment: StoreEnvironment
         /// `nil`: of every app.
         let app: String?
@@ -66,7 +66,7 @@ struct AnswerChangePage {
     ) throws -> Int64? {
         for start in stride(from: 0, to: events.count, by: Self.eventsRead) {
             let part = events[start..<min(start + Self.eventsRead, events.count)]
-            try read(part.reduce(into: Set<LifeKey>()) { $0.formUnion($1.people) }, on: connection)
+            try read(part.reduce(into: Set<LinkedCustomerKey>()) { $0.formUnion($1.people) }, on: connection)
             for event in part {
                 try follow(event, on: connection)
                 if ContinuousClock.now >= end, event.position != events.last?.position { return event.position }
@@ -77,11 +77,12 @@ struct AnswerChangePage {
 
     private mutating func follow(_ event: BearingEvent, on connection: isolated PostgresConnection) throws {
         var moves = PurchaseMoves()
-        for (life, names) in self.names(of: event.people) {
+        for (history, names) in self.names(of: event.people) {
             for identity in names {
                 for scope in scopes where event.position > scope.sincePosition {
                     try look(
-                        identity, life, scope, after: event, knownBefore: event.position - 1, until: event.recordedAt,
+                        identity, history, scope, after: event, knownBefore: event.position - 1,
+                        until: event.recordedAt,
                         &moves, on: connection)
                 }
             }
@@ -98,19 +99,20 @@ struct AnswerChangePage {
         on connection: isolated PostgresConnection
     ) throws {
         try read(
-            Set(due.map { LifeKey(identity: $0.key.identity, environment: $0.key.environment) }), on: connection)
+            Set(due.map { LinkedCustomerKey(identity: $0.key.identity, environment: $0.key.environment) }),
+            on: connection)
         for row in due {
-            let key = LifeKey(identity: row.key.identity, environment: row.key.environment)
-            guard known.contains(key.identity), let life = lives[key] else {
+            let key = LinkedCustomerKey(identity: row.key.identity, environment: row.key.environment)
+            guard known.contains(key.identity), let history = histories[key] else {
                 forgotten.insert(key.identity)
                 continue
             }
             guard let scope = scopes.first(where: { $0.name == row.key.app }),
-                life.firstEvent(after: position) == nil, (catalogs.last?.position ?? 0) <= position
+                history.firstEvent(after: position) == nil, (catalogs.last?.position ?? 0) <= position
             else { continue }
             var moves = PurchaseMoves()
             try look(
-                key.identity, life, scope, after: nil, knownBefore: position, until: instant, &moves, on: connection)
+                key.identity, history, scope, after: nil, knownBefore: position, until: instant, &moves, on: connection)
             if ContinuousClock.now >= end { return }
         }
     }
@@ -122,17 +124,17 @@ struct AnswerChangePage {
         _ identities: [IdentityRef], for scope: AnswerScope, upTo position: Int64, until end: ContinuousClock.Instant,
         on connection: isolated PostgresConnection
     ) throws -> IdentityRef? {
-        func keys(_ identity: IdentityRef) -> [LifeKey] {
-            StoreEnvironment.allCases.map { LifeKey(identity: identity, environment: $0) }
+        func keys(_ identity: IdentityRef) -> [LinkedCustomerKey] {
+            StoreEnvironment.allCases.map { LinkedCustomerKey(identity: identity, environment: $0) }
         }
         try read(Set(identities.flatMap(keys)), on: connection)
         let begun = catalogs.last { $0.position <= position }.map { max($0.recordedAt, scope.since) } ?? scope.since
         for identity in identities {
             for key in keys(identity) {
-                guard let life = lives[key] else { continue }
+                guard let history = histories[key] else { continue }
                 var moves = PurchaseMoves()
                 try look(
-                    identity, life, scope, after: nil, knownBefore: position, until: begun, &moves, on: connection)
+                    identity, history, scope, after: nil, knownBefore: position, until: begun, &moves, on: connection)
             }
             if ContinuousClock.now >= end { return identity }
         }
@@ -141,43 +143,43 @@ struct AnswerChangePage {
 
     // MARK: - Looking
 
-    private mutating func read(_ keys: Set<LifeKey>, on connection: isolated PostgresConnection) throws {
+    private mutating func read(_ keys: Set<LinkedCustomerKey>, on connection: isolated PostgresConnection) throws {
         // Lives read later may have been linked since, beyond what this page goes through: then one name stands for more.
         folded.removeAll(keepingCapacity: true)
         customers.removeAll(keepingCapacity: true)
-        try lives.read(keys, on: connection)
+        try histories.read(keys, on: connection)
         let people = keys.reduce(into: Set<IdentityRef>()) { people, key in
-            people.formUnion(lives[key]?.names ?? [key.identity])
+            people.formUnion(histories[key]?.names ?? [key.identity])
         }
         // What was looked at here already is further than its row.
         watched.merge(try WatchedAnswer.of(people, on: connection)) { looked, _ in looked }
         known.formUnion(try Statements.customerIDs(of: Array(people), on: connection).keys)
     }
 
-    /// What was known of one of a life's names at a position, but for the catalog; and what it was folded as.
+    /// What was known of one of a customer's names at a position, but for the catalog; and what it was folded as.
     private mutating func fold(
-        _ identity: IdentityRef, _ life: KnownLife, knownAt position: Int64, app: AppScope?
+        _ identity: IdentityRef, _ history: LinkedCustomerHistory, knownAt position: Int64, app: AppScope?
     ) -> (facts: CustomerFacts, group: Int, key: FoldKey) {
         let key = FoldKey(
-            life: life.names.min(), environment: life.environment, app: app?.bundleID,
-            position: life.lastPosition(at: position))
+            firstName: history.names.min(), environment: history.environment, app: app?.bundleID,
+            position: history.lastPosition(at: position))
         if folded[key] == nil, folded.count >= Self.foldedLimit {
             folded.removeAll(keepingCapacity: true)
             customers.removeAll(keepingCapacity: true)
         }
-        var linked = folded[key] ?? life.facts(knownAt: key.position, app: app)
+        var linked = folded[key] ?? history.facts(knownAt: key.position, app: app)
         let known = linked.facts(of: identity)
         folded[key] = linked
         return (known.facts, known.group, key)
     }
 
-    /// What was known of one of a life's names at a position, with the catalog of then.
+    /// What was known of one of a customer's names at a position, with the catalog of then.
     private mutating func customer(
-        _ identity: IdentityRef, _ life: KnownLife, knownAt position: Int64, _ scope: AnswerScope,
+        _ identity: IdentityRef, _ history: LinkedCustomerHistory, knownAt position: Int64, _ scope: AnswerScope,
         on connection: isolated PostgresConnection
     ) throws -> KnownCustomer {
         let catalog = catalogs.last { $0.position <= position }?.mark ?? .none
-        var (facts, group, folded) = fold(identity, life, knownAt: position, app: scope.app)
+        var (facts, group, folded) = fold(identity, history, knownAt: position, app: scope.app)
         let key = CustomerKey(
             fold: folded, group: group, customer: facts.customer, catalog: catalog)
         if let known = customers[key] { return known }
@@ -187,15 +189,15 @@ struct AnswerChangePage {
         return known
     }
 
-    /// The lives of some people, each once, and all their names.
-    private mutating func names(of people: Set<LifeKey>) -> [(KnownLife, [IdentityRef])] {
-        var found: [(KnownLife, [IdentityRef])] = []
-        var seen: Set<LifeKey> = []
+    /// The histories of some people, each once, and all their names.
+    private mutating func names(of people: Set<LinkedCustomerKey>) -> [(LinkedCustomerHistory, [IdentityRef])] {
+        var found: [(LinkedCustomerHistory, [IdentityRef])] = []
+        var seen: Set<LinkedCustomerKey> = []
         for key in people.sorted() where !seen.contains(key) {
-            guard let life = lives[key] else { continue }
-            for name in life.names { seen.insert(LifeKey(identity: name, environment: key.environment)) }
-            forgotten.formUnion(life.names.subtracting(known))
-            found.append((life, life.names.intersection(known).sorted()))
+            guard let history = histories[key] else { continue }
+            for name in history.names { seen.insert(LinkedCustomerKey(identity: name, environment: key.environment)) }
+            forgotten.formUnion(history.names.subtracting(known))
+            found.append((history, history.names.intersection(known).sorted()))
         }
         return found
     }
@@ -214,21 +216,21 @@ struct AnswerChangePage {
     /// A name that links lead from to another is that customer's, under whose name changes are told; it is looked at only where
     /// somebody may have heard of it before. When it becomes a customer of its own, nothing was told of it.
     private mutating func look(
-        _ identity: IdentityRef, _ life: KnownLife, _ scope: AnswerScope, after event: BearingEvent?,
+        _ identity: IdentityRef, _ history: LinkedCustomerHistory, _ scope: AnswerScope, after event: BearingEvent?,
         knownBefore last: Int64, until instant: Timestamp, _ moves: inout PurchaseMoves,
         on connection: isolated PostgresConnection
     ) throws {
-        let key = WatchKey(app: scope.name, identity: identity, environment: life.environment)
+        let key = WatchKey(app: scope.name, identity: identity, environment: history.environment)
         let row = watched[key]
         let instant = believed(instant)
         func isCustomer(at position: Int64) -> Bool {
-            life.names.count == 1
-                || fold(identity, life, knownAt: position, app: nil).facts.customer == identity
+            history.names.count == 1
+                || fold(identity, history, knownAt: position, app: nil).facts.customer == identity
         }
         let wasCustomer = row != nil || isCustomer(at: last)
         guard wasCustomer || event.map({ isCustomer(at: $0.position) }) ?? false else { return }
         func known(_ position: Int64, on connection: isolated PostgresConnection) throws -> KnownCustomer {
-            try customer(identity, life, knownAt: position, scope, on: connection)
+            try customer(identity, history, knownAt: position, scope, on: connection)
         }
         let settled = row?.position ?? scope.settledPosition(of: identity)
         let pending = catalogs.filter { $0.position > settled && $0.position <= last }
@@ -243,7 +245,7 @@ struct AnswerChangePage {
                     key)
             case .revenueCat:
                 try PurchaseWalk(
-                    known(first, on: connection).facts, knownAt: first, at: begun, key, life.names, teller)
+                    known(first, on: connection).facts, knownAt: first, at: begun, key, history.names, teller)
             }
         if let present, LookedAhead.isAhead(begun, of: present) {
             try walk.goBack(to: present, known(first, on: connection), knownAt: first)

@@ -7,7 +7,7 @@ struct BearingEvent: Sendable {
     let recordedAt: Timestamp
     let type: String
     /// Those whom it names, or whom any event about its original transaction names.
-    private(set) var people: Set<LifeKey>
+    private(set) var people: Set<LinkedCustomerKey>
 
     /// The events after a position, up to and with another one, in their order.
     ///
@@ -37,7 +37,7 @@ struct BearingEvent: Sendable {
                         position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)), type: type,
                         people: Set(
                             (environment.map { [$0] } ?? StoreEnvironment.allCases).flatMap { environment in
-                                people.map { LifeKey(identity: $0, environment: environment) }
+                                people.map { LinkedCustomerKey(identity: $0, environment: environment) }
                             })),
                     try environment.flatMap { environment in
                         try row.optionalText(4).map {
@@ -57,7 +57,7 @@ struct BearingEvent: Sendable {
     /// Whom the events about some original transactions name.
     private static func named(
         beside originals: Set<OriginalKey>, on connection: isolated PostgresConnection
-    ) throws -> [OriginalKey: Set<LifeKey>] {
+    ) throws -> [OriginalKey: Set<LinkedCustomerKey>] {
         guard !originals.isEmpty else { return [:] }
         let keys = originals.sorted()
         let rows = try connection.query(
@@ -76,11 +76,12 @@ struct BearingEvent: Sendable {
                 .textArray(keys.map(\.originalTransactionID)),
             ]
         ).rows
-        var named: [OriginalKey: Set<LifeKey>] = [:]
+        var named: [OriginalKey: Set<LinkedCustomerKey>] = [:]
         for row in rows {
             let original = keys[Int(try row.int(0)) - 1]
             for identity in try people(row, from: 1) {
-                named[original, default: []].insert(LifeKey(identity: identity, environment: original.environment))
+                named[original, default: []].insert(
+                    LinkedCustomerKey(identity: identity, environment: original.environment))
             }
         }
         return named

@@ -164,11 +164,11 @@ struct AnswerChangeTests {
     private func isCustomer(
         _ ledger: TestLedger, _ identity: IdentityRef, _ environment: StoreEnvironment, knownAt position: Int64
     ) async throws -> Bool {
-        let key = LifeKey(identity: identity, environment: environment)
+        let key = LinkedCustomerKey(identity: identity, environment: environment)
         return try await ledger.pool.withConnection { connection in
-            var lives = KnownLives()
-            try lives.read([key], on: connection)
-            var facts = lives[key]?.facts(knownAt: position)
+            var histories = LinkedCustomerHistories()
+            try histories.read([key], on: connection)
+            var facts = histories[key]?.facts(knownAt: position)
             return facts?.facts(of: identity).facts.customer == identity
         }
     }

@@ -95,24 +95,25 @@ struct LinkedNamesTests {
         let keys = try await ledger.pool.withConnection { connection in
             try connection.query("SELECT identity FROM identity").rows.map { IdentityRef(try $0.int(0)) }
         }.flatMap { identity in
-            StoreEnvironment.allCases.map { LifeKey(identity: identity, environment: $0) }
+            StoreEnvironment.allCases.map { LinkedCustomerKey(identity: identity, environment: $0) }
         }
-        let lives = try await ledger.pool.withConnection { connection in
-            var lives = KnownLives()
-            try lives.read(Set(keys), on: connection)
-            return lives
+        let histories = try await ledger.pool.withConnection { connection in
+            var histories = LinkedCustomerHistories()
+            try histories.read(Set(keys), on: connection)
+            return histories
         }
         for app in [nil] + RandomOwnershipEvents.apps.map({ AppScope($0) }) {
             for position in stride(from: Int64(60), through: 0, by: -3) {
-                var folded: [LifeKey: LinkedFacts] = [:]
+                var folded: [LinkedCustomerKey: LinkedFacts] = [:]
                 for key in keys.sorted() {
-                    let life = try #require(lives[key])
-                    let first = LifeKey(identity: try #require(life.names.min()), environment: key.environment)
-                    var linked = folded[first] ?? life.facts(knownAt: life.lastPosition(at: position), app: app)
+                    let history = try #require(histories[key])
+                    let first = LinkedCustomerKey(
+                        identity: try #require(history.names.min()), environment: key.environment)
+                    var linked = folded[first] ?? history.facts(knownAt: history.lastPosition(at: position), app: app)
                     let facts = linked.facts(of: key.identity).facts
                     folded[first] = linked
                     let alone = CustomerHistory(
-                        of: key.identity, environment: key.environment, position: position, events: life.events,
+                        of: key.identity, environment: key.environment, position: position, events: history.events,
                         app: app
                     ).facts()
                     let comment: Comment =

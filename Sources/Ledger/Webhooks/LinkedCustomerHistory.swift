@@ -2,11 +2,11 @@ import EntitlementCore
 import PostgresClient
 
 /// One of a customer's names in an environment.
-struct LifeKey: Hashable, Comparable, Sendable {
+struct LinkedCustomerKey: Hashable, Comparable, Sendable {
     let identity: IdentityRef
     let environment: StoreEnvironment
 
-    static func < (left: LifeKey, right: LifeKey) -> Bool {
+    static func < (left: LinkedCustomerKey, right: LinkedCustomerKey) -> Bool {
         (left.identity, left.environment.number) < (right.identity, right.environment.number)
     }
 }
@@ -14,14 +14,14 @@ struct LifeKey: Hashable, Comparable, Sendable {
 /// All that was ever known in one environment of a customer and of everybody whom any link connects with them.
 ///
 /// It is the same for each of these identities, because links are followed in both directions.
-struct KnownLife: Sendable {
+struct LinkedCustomerHistory: Sendable {
     let environment: StoreEnvironment
     /// Everybody whom links, ever made, connect with the customer.
     let names: Set<IdentityRef>
     /// In the order of their positions; the catalogs are not among them.
     let events: [HistoryEvent]
 
-    init(_ past: CustomerPast, of key: LifeKey) throws {
+    init(_ past: CustomerPast, of key: LinkedCustomerKey) throws {
         environment = key.environment
         events = try past.history()
         names =
@@ -51,33 +51,35 @@ struct KnownLife: Sendable {
     }
 }
 
-/// Lives as they were read.
-struct KnownLives {
+/// Histories as they were read.
+struct LinkedCustomerHistories {
     /// The most names of one statement.
     private static let namesPerStatement = 64
 
-    private var lives: [LifeKey: KnownLife] = [:]
+    private var histories: [LinkedCustomerKey: LinkedCustomerHistory] = [:]
 
-    subscript(_ key: LifeKey) -> KnownLife? { lives[key] }
+    subscript(_ key: LinkedCustomerKey) -> LinkedCustomerHistory? { histories[key] }
 
-    /// Reads the lives of some names; each that links connect with one read before is there already.
-    mutating func read(_ keys: Set<LifeKey>, on connection: isolated PostgresConnection) throws {
-        var left = keys.filter { lives[$0] == nil }.sorted()
+    /// Reads the histories of some names; each that links connect with one read before is there already.
+    mutating func read(_ keys: Set<LinkedCustomerKey>, on connection: isolated PostgresConnection) throws {
+        var left = keys.filter { histories[$0] == nil }.sorted()
         while !left.isEmpty {
             let part = Array(left.prefix(Self.namesPerStatement))
-            for (key, past) in zip(part, try Self.pasts(of: part, on: connection)) where lives[key] == nil {
+            for (key, past) in zip(part, try Self.pasts(of: part, on: connection)) where histories[key] == nil {
                 guard let past else { continue }
-                let life = try KnownLife(past, of: key)
-                for name in life.names { lives[LifeKey(identity: name, environment: key.environment)] = life }
+                let history = try LinkedCustomerHistory(past, of: key)
+                for name in history.names {
+                    histories[LinkedCustomerKey(identity: name, environment: key.environment)] = history
+                }
             }
-            left = left.dropFirst(part.count).filter { lives[$0] == nil }
+            left = left.dropFirst(part.count).filter { histories[$0] == nil }
         }
     }
 
     /// Together where they are few, else one by one; `nil` for whom more is known of than an answer may rest on, who is not
     /// answered either.
     private static func pasts(
-        of keys: [LifeKey], on connection: isolated PostgresConnection
+        of keys: [LinkedCustomerKey], on connection: isolated PostgresConnection
     ) throws -> [CustomerPast?] {
         do {
             return try LedgerReader.pasts(of: keys.map { ($0.identity, $0.environment) }, on: connection)
