@@ -81,9 +81,9 @@ struct NextEventTests {
     @Test("the sandbox's clocks are its own")
     func tolerance() {
         let event = NextEvent(.periodEnd, at: day(30))
-        #expect(event.isOverdue(in: .production) == day(30.25))
-        #expect(event.isOverdue(in: .sandbox) == day(30 + 1.0 / 24))
-        #expect(NextEvent(.retryEnd, at: day(30)).isOverdue(in: .production) == day(33))
+        #expect(event.overdueAt(in: .production) == day(30.25))
+        #expect(event.overdueAt(in: .sandbox) == day(30 + 1.0 / 24))
+        #expect(NextEvent(.retryEnd, at: day(30)).overdueAt(in: .production) == day(33))
     }
 
     @Test("the store is to be asked where a device disputes a revocation, or a grace period came without its end")

@@ -22,7 +22,7 @@ package struct NextEvent: Hashable, Sendable {
     ///
     /// In production the store renews up to some hours late, and tries a delivery that failed again after one hour; when it
     /// gives up collecting it does not say to the day. The sandbox's periods last minutes, and it tries each delivery once.
-    package func isOverdue(in environment: StoreEnvironment) -> Timestamp {
+    package func overdueAt(in environment: StoreEnvironment) -> Timestamp {
         let hours: Int64 =
             switch (environment, kind) {
             case (.production, .periodEnd), (.production, .graceEnd): 6

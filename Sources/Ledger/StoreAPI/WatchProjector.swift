@@ -67,7 +67,7 @@ package struct WatchProjector: Sendable {
             guard let app = state.transactions.first?.fact.bundleID else { return nil }
             let next = state.nextEvent
             let urgent = state.checkReason
-            guard let dueAt = urgent.map({ _ in now }) ?? next?.isOverdue(in: key.environment) else { return nil }
+            guard let dueAt = urgent.map({ _ in now }) ?? next?.overdueAt(in: key.environment) else { return nil }
             self.key = key
             self.app = app
             self.dueAt = dueAt
