@@ -39,7 +39,7 @@ extension WireValue {
                 "original_transaction_id": .string(fact.originalTransactionID), "customer": WireValue(fact.customer),
                 "actor": WireValue(fact.actor), "reason": WireValue(fact.reason),
             ]
-            if fact.isOfNobodys { members["from_nobody"] = .bool(true) }
+            if fact.hadNoOwner { members["from_nobody"] = .bool(true) }
             self = .object(members)
         case .transferUndo(let fact):
             self = .object([

@@ -102,7 +102,7 @@ extension CustomerFacts {
         let owners = all.subtracting(forgotten)
         if owners.isEmpty, originals[originalTransactionID]?.web != nil {
             guard ownership.customer(of: receiver) == customer else { throw .nobodysOfWeb }
-            return TransferFact(originalTransactionID: originalTransactionID, customer: receiver, isOfNobodys: true)
+            return TransferFact(originalTransactionID: originalTransactionID, customer: receiver, hadNoOwner: true)
         }
         if owners.isEmpty, !all.isEmpty, let transfer = ownership.transferInForce(of: originalTransactionID) {
             throw .ofForgotten(transfer.position)

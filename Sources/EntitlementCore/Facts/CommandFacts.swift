@@ -69,19 +69,19 @@ package struct TransferFact: Hashable, Sendable {
     package var originalTransactionID: String
     package var customer: IdentityRef
     /// It had no owner: it was bought on the web, and no statement known by then named a customer who is still known.
-    package var isOfNobodys: Bool
+    package var hadNoOwner: Bool
     /// The name of the API key by which it was ordered.
     package var actor: String?
     /// Why, in the words of whoever ordered it.
     package var reason: String?
 
     package init(
-        originalTransactionID: String, customer: IdentityRef, isOfNobodys: Bool = false, actor: String? = nil,
+        originalTransactionID: String, customer: IdentityRef, hadNoOwner: Bool = false, actor: String? = nil,
         reason: String? = nil
     ) {
         self.originalTransactionID = originalTransactionID
         self.customer = customer
-        self.isOfNobodys = isOfNobodys
+        self.hadNoOwner = hadNoOwner
         self.actor = actor
         self.reason = reason
     }

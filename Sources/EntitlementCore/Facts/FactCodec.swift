@@ -41,7 +41,7 @@ package enum FactCodec {
             writer.byte(5)
             writer.text(fact.originalTransactionID)
             writer.integer(fact.customer.number)
-            writer.flag(fact.isOfNobodys)
+            writer.flag(fact.hadNoOwner)
             writer.optional(fact.actor) { $0.text($1) }
             writer.optional(fact.reason) { $0.text($1) }
         case .grant(let fact):
@@ -131,7 +131,7 @@ package enum FactCodec {
             fact = .transfer(
                 TransferFact(
                     originalTransactionID: try reader.text(), customer: IdentityRef(try reader.integer()),
-                    isOfNobodys: try reader.flag(), actor: try reader.optionalText(),
+                    hadNoOwner: try reader.flag(), actor: try reader.optionalText(),
                     reason: try reader.optionalText()))
         case 6:
             fact = .grant(

@@ -71,7 +71,7 @@ extension Application {
         let snapshot = try await reader.snapshot(question)
         let forgotten = try await forgottenOwners(of: question.originals, undoing: undone, in: snapshot)
         let fact: LedgerFact
-        var isOfNobodys = false
+        var hadNoOwner = false
         var people = snapshot.facts.ownership.path(of: snapshot.number(of: command.customer, unknownAs: 1))
         do throws(TransferRefusal) {
             switch command.change {
@@ -85,13 +85,13 @@ extension Application {
                 var decided = try snapshot.facts.decideTransfer(of: originalID, to: number, forgotten: forgotten)
                 decided.customer = IdentityRef(0)
                 (decided.actor, decided.reason) = (command.actor, command.reason)
-                isOfNobodys = decided.isOfNobodys
+                hadNoOwner = decided.hadNoOwner
                 fact = .transfer(decided)
             case .undo(let position):
                 guard let undone else { throw .notTheirs }
                 var decided = try snapshot.facts.decideUndo(of: undone, at: position)
                 (decided.actor, decided.reason) = (command.actor, command.reason)
-                if let heir = snapshot.facts.receiver(ofUndone: decided), !undone.isOfNobodys {
+                if let heir = snapshot.facts.receiver(ofUndone: decided), !undone.hadNoOwner {
                     guard !forgotten.contains(heir) else { throw .giverForgotten }
                     people.append(heir)
                 }
@@ -116,7 +116,7 @@ extension Application {
                 unchangedSince: UnchangedSince(
                     snapshot.mark, customers: names, originals: keys,
                     // Stripe may name somebody at this very moment.
-                    lives: isOfNobodys ? keys : [])), snapshot
+                    lives: hadNoOwner ? keys : [])), snapshot
         )
     }
 
@@ -155,7 +155,7 @@ extension Application {
             histories[ExactText(id)] = try await history(of: id)
         }
         var all = histories.values.flatMap(\.events)
-        if case .transfer(let fact) = scene.event.fact, fact.isOfNobodys {
+        if case .transfer(let fact) = scene.event.fact, fact.hadNoOwner {
             // It is in nobody's history.
             let key = OriginalKey(
                 environment: scene.environment, originalTransactionID: fact.originalTransactionID)
@@ -201,7 +201,7 @@ extension Application {
     ) async throws -> (from: String?, to: String?) {
         guard case .transferUndo(let undo) = scene.event.fact else {
             guard let receiver = scene.receiver else { throw Problem.forgotten }
-            if case .transfer(let fact) = scene.event.fact, fact.isOfNobodys { return (nil, receiver) }
+            if case .transfer(let fact) = scene.event.fact, fact.hadNoOwner { return (nil, receiver) }
             return (scene.customer, receiver)
         }
         let facts = history.facts(before: scene.event.position)

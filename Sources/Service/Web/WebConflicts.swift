@@ -46,7 +46,7 @@ package struct WebConflicts: Sendable {
                     // conflict with that.
                     if let transfer = facts.ownership.transferInForce(of: original),
                         case .transfer(let fact)? = try await reader.event(at: transfer.position)?.event.fact,
-                        fact.isOfNobodys
+                        fact.hadNoOwner
                     {
                         let holder = facts.ownership.customer(of: transfer.customer)
                         return Set(

@@ -113,7 +113,7 @@ extension SplitMix64 {
         case 4:
             .transfer(
                 TransferFact(
-                    originalTransactionID: text(), customer: anyReference(), isOfNobodys: once(in: 2),
+                    originalTransactionID: text(), customer: anyReference(), hadNoOwner: once(in: 2),
                     actor: maybe(2) { $0.text() }, reason: maybe(2) { $0.text() }))
         case 5:
             .grant(

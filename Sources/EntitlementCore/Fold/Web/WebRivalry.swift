@@ -59,7 +59,7 @@ extension CustomerHistory {
                 continue
             }
         }
-        guard let last = standing.last, last.fact.isOfNobodys else { return nil }
+        guard let last = standing.last, last.fact.hadNoOwner else { return nil }
         return (last.fact.customer, last.position)
     }
 }

@@ -170,7 +170,7 @@ struct GuestPurchaseTests {
             EventDraft(
                 environment: .production, source: .api, occurredAt: nil,
                 fact: .transfer(
-                    TransferFact(originalTransactionID: "sub_1", customer: IdentityRef(0), isOfNobodys: true)),
+                    TransferFact(originalTransactionID: "sub_1", customer: IdentityRef(0), hadNoOwner: true)),
                 identities: ["g-1"], deduplication: .unique, unchangedSince: condition)
         }
         #expect(try await stripe.deliver(Self.event("evt_named", StripeBody.invoice("h-1"))).status == 200)
