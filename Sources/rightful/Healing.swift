@@ -9,7 +9,7 @@ struct Healing: Sendable {
     /// The configured apps' streams.
     let streams: StreamsReading
     /// Hears of every delivery.
-    let ears = StreamEars()
+    let deliveries = StreamDeliveries()
     private let watched: [StreamWatch.Watched]
     private let register: StreamRegister
     private let repairer: StoreRepairer
@@ -66,7 +66,8 @@ struct Healing: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 await StreamWatch(
-                    watched, projector: projector, register: register, ears: ears, metrics: metrics, logger: logger,
+                    watched, projector: projector, register: register, deliveries: deliveries, metrics: metrics,
+                    logger: logger,
                     watch: watch, now: now
                 ).run()
             }

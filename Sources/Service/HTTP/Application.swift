@@ -82,7 +82,7 @@ package struct Application: Sendable {
     let longWork: LongWork
     let storeChecks: StoreChecks
     let streams: StreamsReading
-    let streamEars: StreamEars
+    let streamDeliveries: StreamDeliveries
     let missedDeliveries: MissedDeliveries
     let stripe: StripeWebhooks
     let stripeLookups: StripeLookups?
@@ -111,7 +111,7 @@ package struct Application: Sendable {
     ///   - logKey: what signs checkpoints of the log; without it none are given.
     ///   - storeChecks: what asks the store, of the apps that may.
     ///   - streams: the configured apps' streams.
-    ///   - streamEars: hears of every delivery.
+    ///   - streamDeliveries: hears of every delivery.
     ///   - missedDeliveries: hears of every one that the ledger could not take.
     ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
     ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
@@ -128,7 +128,7 @@ package struct Application: Sendable {
         limits: Limits = Limits(), deviceTrust: DeviceTrustTable = DeviceTrustTable(), passKeys: PassKeyRing = .empty,
         passTTL: Duration = PassDocument.defaultTTL, ledgerID: String? = nil, logKey: LogKey? = nil,
         trustedProxies: [NetworkRange] = [], storeChecks: StoreChecks = StoreChecks([]),
-        streams: StreamsReading? = nil, streamEars: StreamEars = StreamEars(),
+        streams: StreamsReading? = nil, streamDeliveries: StreamDeliveries = StreamDeliveries(),
         missedDeliveries: MissedDeliveries = MissedDeliveries(),
         stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
         shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, console: ConsoleSessions? = nil,
@@ -153,7 +153,7 @@ package struct Application: Sendable {
         self.trustedProxies = trustedProxies
         self.storeChecks = storeChecks
         self.streams = streams ?? StreamsReading([], register: reader.streamRegister)
-        self.streamEars = streamEars
+        self.streamDeliveries = streamDeliveries
         self.missedDeliveries = missedDeliveries
         self.stripe = stripe
         self.stripeLookups = stripeLookups

@@ -12,7 +12,7 @@ extension Application {
             let notification = try await verify(try Self.signedPayload(of: call.request), call)
             let outcome = try await record(notification)
             metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
-            streamEars.hear(
+            streamDeliveries.hear(
                 StoreStream(app: notification.bundleID, environment: notification.environment), at: now())
             if !outcome.isDuplicate { await note(notification, outcome) }
             return try .document(
@@ -68,7 +68,7 @@ extension Application {
         case .malformedJWS, .untrustedSignature: return
         case .unknownApp, .wrongEnvironment, .inconsistentPayload: break
         }
-        guard streamEars.refuse("\(refusal)", at: now()) else { return }
+        guard streamDeliveries.refuse("\(refusal)", at: now()) else { return }
         logger.log(
             .warning,
             "a notification that the store had signed is refused, and perhaps others since this was said last: compare `apps` in "

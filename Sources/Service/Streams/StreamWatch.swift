@@ -33,7 +33,7 @@ package final class StreamWatch: Sendable {
     private let watched: [Watched]
     private let projector: WatchProjector
     private let register: StreamRegister
-    private let ears: StreamEars
+    private let deliveries: StreamDeliveries
     private let metrics: Metrics
     private let logger: Logger
     private let watch: WorkWatch?
@@ -60,14 +60,15 @@ package final class StreamWatch: Sendable {
     ///   - watched: each configured app and environment.
     ///   - watch: says when looking fails.
     package init(
-        _ watched: [Watched], projector: WatchProjector, register: StreamRegister, ears: StreamEars, metrics: Metrics,
+        _ watched: [Watched], projector: WatchProjector, register: StreamRegister, deliveries: StreamDeliveries,
+        metrics: Metrics,
         logger: Logger, watch: WorkWatch?, intervals: Intervals = Intervals(),
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.watched = watched
         self.projector = projector
         self.register = register
-        self.ears = ears
+        self.deliveries = deliveries
         self.metrics = metrics
         self.logger = logger
         self.watch = watch
@@ -96,11 +97,11 @@ package final class StreamWatch: Sendable {
     /// - Returns: the streams of which the store is to be asked for a test notification, by this process alone.
     package func look() async throws -> [Watched] {
         let now = now()
-        let heard = ears.takeAll()
+        let heard = deliveries.takeAll()
         do {
             try await register.noteHeard(heard, at: now)
         } catch {
-            ears.giveBack(heard)
+            deliveries.giveBack(heard)
             throw error
         }
         try await projector.catchUp(now: now)
@@ -144,7 +145,7 @@ package final class StreamWatch: Sendable {
             values.append(("oldest_overdue_at", .string(first.description)))
         }
         if let error = standing.canaryError { values.append(("test_notification", .string(error))) }
-        if let refusal = ears.refusal, standing.lastHeardAt.map({ $0 < refusal.at }) ?? true {
+        if let refusal = deliveries.refusal, standing.lastHeardAt.map({ $0 < refusal.at }) ?? true {
             values += [
                 ("last_refused_at", .string(refusal.at.description)), ("last_refused", .string(refusal.reason)),
             ]

@@ -38,7 +38,8 @@ struct HealingRig {
             rig.streams.map { stream in
                 (stream, hasCanary ? rig.asked?.clients.first { $0.credentials.bundleID == stream.app } : nil)
             }, projector: WatchProjector(pool: rig.pool), register: StreamRegister(pool: rig.pool),
-            ears: application.streamEars, metrics: application.metrics, logger: application.logger, watch: nil,
+            deliveries: application.streamDeliveries, metrics: application.metrics, logger: application.logger,
+            watch: nil,
             intervals: intervals, now: application.now)
     }
 

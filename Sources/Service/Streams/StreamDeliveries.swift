@@ -8,7 +8,7 @@ extension StoreStream {
 }
 
 /// Remembers when each stream last delivered something, including repetitions, which become no event.
-package final class StreamEars: Sendable {
+package final class StreamDeliveries: Sendable {
     /// The last delivery that the store had signed and that was refused all the same.
     struct Refusal: Sendable {
         let at: Timestamp
