@@ -131,14 +131,14 @@ struct ServeCommand: Command {
                     session, writer: writer, reader: reader,
                     verifier: StoreAccess.statementVerifier(jws, configuration), now: clock.now)
             }
-            let healing = Healing(
+            let storeWork = StoreWork(
                 configuration, files.storeAccess, checks: storeChecks, session, writer: writer, reader: reader,
                 metrics: metrics, logger: logger)
             let stripePaces = files.stripe.paces
             let stripe = StripeWork(
                 files.stripe, sharing: stripePaces, session, writer: writer, reader: reader, metrics: metrics,
                 logger: logger)
-            let streams = healing.streams.with(web: stripe.desk.environments, register: stripe.register)
+            let streams = storeWork.streams.with(web: stripe.desk.environments, register: stripe.register)
             let webhooks = WebhookParts(
                 configuration, streams: streams, session, writer: writer, reader: reader, appended: appended,
                 metrics: metrics, logger: logger)
@@ -153,7 +153,7 @@ struct ServeCommand: Command {
                 passTTL: configuration.passTTL, ledgerID: ledgerID, logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
                 storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
-                streams: streams, streamDeliveries: healing.deliveries, missedDeliveries: missed,
+                streams: streams, streamDeliveries: storeWork.deliveries, missedDeliveries: missed,
                 stripe: files.stripe.webhooks,
                 stripeLookups: stripe.lookups,
                 shops: files.stripe.shops(configuration, sharing: stripePaces, now: clock.now),
@@ -194,7 +194,7 @@ struct ServeCommand: Command {
                         let sweep = access.sweep(
                             session, writer: writer, verifier: verifier, logger: logger, now: clock.now)
                         return access.app.environments.map { (sweep, $0) }
-                    }, missed: missed, logger: logger), healing, stripe, webhooks.work, logger)
+                    }, missed: missed, logger: logger), storeWork, stripe, webhooks.work, logger)
             try await uninterrupted {
                 await writer.drain()
                 await checkpoints?.write()
@@ -246,7 +246,7 @@ struct ServeCommand: Command {
     private func keepServing(
         _ session: DatabaseSession, _ server: HTTPServer, _ writer: LedgerWriter, _ sweep: CommandKeySweep,
         _ checkpoints: CheckpointWriter?, _ watch: WorkWatch, _ passKeys: PassKeyWatch, _ clocks: ClockWatch,
-        _ sweeper: StoreSweeper, _ healing: Healing, _ stripe: StripeWork, _ webhooks: WebhookWork, _ logger: Logger
+        _ sweeper: StoreSweeper, _ storeWork: StoreWork, _ stripe: StripeWork, _ webhooks: WebhookWork, _ logger: Logger
     ) async {
         await withTaskGroup(of: Void.self) { group in
             if let cluster = session.cluster {
@@ -264,7 +264,7 @@ struct ServeCommand: Command {
             group.addTask { await passKeys.run() }
             group.addTask { await clocks.run() }
             group.addTask { await sweeper.run() }
-            group.addTask { await healing.run(watch) }
+            group.addTask { await storeWork.run(watch) }
             group.addTask { await stripe.lookups.run(watch) }
             group.addTask { await stripe.sweep.run(watch) }
             group.addTask { await webhooks.run(watch) }

@@ -5,7 +5,7 @@ import Service
 
 /// What a service does so that the ledger heals by itself, beside reading the store's history: it notices silence, asks
 /// about what is overdue, answers what the store asks about refund requests, and tells differences apart.
-struct Healing: Sendable {
+struct StoreWork: Sendable {
     /// The configured apps' streams.
     let streams: StreamsReading
     /// Hears of every delivery.
