@@ -185,7 +185,7 @@ struct ReopeningTests {
             return CustomerMoment(history.facts(), in: log.environment, names: [bob], at: day(5))
         }
         func told(_ count: Int) throws -> [MessageType] {
-            try EventTeller().changes(from: moment(count - 1), to: moment(count)).come.values.flatMap(\.transferred)
+            try EventTeller().changes(from: moment(count - 1), to: moment(count)).arrived.values.flatMap(\.transferred)
                 .map(\.type)
         }
         let count = log.events.count

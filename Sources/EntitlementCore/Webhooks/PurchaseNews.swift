@@ -25,7 +25,7 @@ package struct PurchaseNews: Hashable, Sendable {
 /// Everything that happened to a customer's purchases between two moments.
 package struct PurchaseChanges: Sendable {
     /// A purchase that is not this customer's any more.
-    package struct Gone: Sendable {
+    package struct Departed: Sendable {
         /// What it is, in the words of whoever tells it.
         package let purchase: [String: String]
         /// The messages about its end; none where it gave no access.
@@ -37,7 +37,7 @@ package struct PurchaseChanges: Sendable {
     }
 
     /// A purchase that was not this customer's.
-    package struct Come: Sendable {
+    package struct Arrived: Sendable {
         /// The messages about it if it counts as bought.
         package let news: [PurchaseNews]
         /// The messages about it that follow the message of a transfer; none where it gives no access.
@@ -50,8 +50,8 @@ package struct PurchaseChanges: Sendable {
 
     package var news: [PurchaseNews] = []
     /// By the key that names the purchase.
-    package var gone: [String: Gone] = [:]
-    package var come: [String: Come] = [:]
+    package var departed: [String: Departed] = [:]
+    package var arrived: [String: Arrived] = [:]
     /// Whether something gives the customer access afterwards.
     package var holdsSomething = false
     /// The customer's entitlements at the two moments, as they are sent.
@@ -60,7 +60,7 @@ package struct PurchaseChanges: Sendable {
 
     package init(before: [UInt8], after: [UInt8]) { (self.before, self.after) = (before, after) }
 
-    package var isEmpty: Bool { news.isEmpty && gone.isEmpty && come.isEmpty }
+    package var isEmpty: Bool { news.isEmpty && departed.isEmpty && arrived.isEmpty }
 }
 
 /// Makes the messages about purchases, in one format.
@@ -77,7 +77,7 @@ package protocol PurchaseTeller: Sendable {
     /// That purchases went from one customer to another.
     ///
     /// - Parameters:
-    ///   - purchases: what they are, as ``PurchaseChanges/Gone`` has it.
+    ///   - purchases: what they are, as ``PurchaseChanges/Departed`` has it.
     ///   - teller: whose message it is, one of the two.
     func transfer(
         of purchases: [[String: String]], from giver: IdentityRef, to taker: IdentityRef, told teller: IdentityRef,

@@ -148,9 +148,9 @@ struct PurchaseWalk: CustomerWalk {
 
     /// By time or a catalog nothing changes hands.
     private mutating func tellAll(_ changes: PurchaseChanges, _ cause: AnswerCause) {
-        let gone = changes.gone.sorted { $0.key < $1.key }.flatMap(\.value.news)
-        let come = changes.come.sorted { $0.key < $1.key }.flatMap(\.value.news)
-        tell(changes.news + gone + come, cause, changes)
+        let departed = changes.departed.sorted { $0.key < $1.key }.flatMap(\.value.news)
+        let arrived = changes.arrived.sorted { $0.key < $1.key }.flatMap(\.value.news)
+        tell(changes.news + departed + arrived, cause, changes)
     }
 
     private mutating func tell(_ news: [PurchaseNews], _ cause: AnswerCause, _ changes: PurchaseChanges) {
@@ -182,7 +182,7 @@ struct PurchaseMoves {
 
         /// Whether nothing gives them access any more but what some purchases gave.
         func hasGiven(all moved: [String]) -> Bool {
-            !changes.holdsSomething && changes.gone.allSatisfy { $0.value.news.isEmpty || moved.contains($0.key) }
+            !changes.holdsSomething && changes.departed.allSatisfy { $0.value.news.isEmpty || moved.contains($0.key) }
         }
 
         func names(_ purchase: String) -> [String] { [key.app, "\(key.identity)", purchase] }
@@ -193,7 +193,7 @@ struct PurchaseMoves {
     mutating func note(
         _ changes: PurchaseChanges, _ key: WatchKey, _ position: Int64, at instant: Timestamp
     ) {
-        guard !changes.gone.isEmpty || !changes.come.isEmpty else { return }
+        guard !changes.departed.isEmpty || !changes.arrived.isEmpty else { return }
         sides.append(Side(key: key, position: position, instant: instant, changes: changes))
     }
 
@@ -209,11 +209,11 @@ struct PurchaseMoves {
             where taker.key.app == giver.key.app && taker.key.environment == giver.key.environment
                 && taker.key != giver.key
             {
-                let moved = giver.changes.gone.keys.filter { taker.changes.come[$0] != nil }.sorted()
+                let moved = giver.changes.departed.keys.filter { taker.changes.arrived[$0] != nil }.sorted()
                 guard !moved.isEmpty else { continue }
                 guard giver.hasGiven(all: moved) else {
                     // What gives no access is not bought a second time.
-                    for name in moved where taker.changes.come[name]?.transferred.isEmpty ?? true {
+                    for name in moved where taker.changes.arrived[name]?.transferred.isEmpty ?? true {
                         taken.insert(taker.names(name))
                     }
                     continue
@@ -221,18 +221,20 @@ struct PurchaseMoves {
                 for side in [giver, taker] {
                     taken.formUnion(moved.map(side.names))
                     messages += try teller.transfer(
-                        of: moved.compactMap { giver.changes.gone[$0]?.purchase }, from: giver.key.identity,
+                        of: moved.compactMap { giver.changes.departed[$0]?.purchase }, from: giver.key.identity,
                         to: taker.key.identity, told: side.key.identity, in: side.key.environment
                     ).map(side.message)
                 }
-                messages += moved.flatMap { taker.changes.come[$0]?.transferred ?? [] }.map(taker.message)
+                messages += moved.flatMap { taker.changes.arrived[$0]?.transferred ?? [] }.map(taker.message)
             }
         }
         for side in sides {
             func isLeft(_ name: String) -> Bool { !taken.contains(side.names(name)) }
-            let gone = side.changes.gone.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value.news)
-            let come = side.changes.come.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(\.value.news)
-            messages += (gone + come).map(side.message)
+            let departed = side.changes.departed.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(
+                \.value.news)
+            let arrived = side.changes.arrived.filter { isLeft($0.key) }.sorted { $0.key < $1.key }.flatMap(
+                \.value.news)
+            messages += (departed + arrived).map(side.message)
         }
         return messages
     }

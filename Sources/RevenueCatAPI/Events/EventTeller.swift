@@ -13,17 +13,17 @@ package struct EventTeller: PurchaseTeller {
         let new = after?.standings ?? [:]
         let old = Self.renamed(before?.standings ?? [:], as: new)
         var courses: [PurchaseKey: [PurchaseEvent]] = [:]
-        var gone: [PurchaseKey: PurchaseStanding] = [:]
+        var departed: [PurchaseKey: PurchaseStanding] = [:]
         for (key, standing) in new {
             courses[key] = PurchaseCourse(from: old[key], to: standing, at: moment.instant).events
         }
         for (key, standing) in old where new[key] == nil {
-            gone[key] = standing
+            departed[key] = standing
             // What is nobody's any more has ended for them.
             courses[key] = standing.isOpen ? [standing.end(at: moment.instant)] : []
         }
         Self.joinItems(&courses, old, new)
-        let isSame = gone.isEmpty && courses.allSatisfy { old[$0.key] != nil && $0.value.isEmpty }
+        let isSame = departed.isEmpty && courses.allSatisfy { old[$0.key] != nil && $0.value.isEmpty }
         guard !isSame else { return PurchaseChanges(before: [], after: []) }
         var changes = PurchaseChanges(before: try Self.shown(before), after: try Self.shown(after))
         changes.holdsSomething = new.values.contains(where: \.isOpen)
@@ -41,14 +41,14 @@ package struct EventTeller: PurchaseTeller {
         }
         for (key, events) in courses.sorted(by: { $0.key < $1.key }) {
             let told = try news(events, key)
-            if let standing = gone[key] {
-                changes.gone[key.text] = PurchaseChanges.Gone(
+            if let standing = departed[key] {
+                changes.departed[key.text] = PurchaseChanges.Departed(
                     purchase: [Self.store: standing.view.store.rawValue, Self.app: standing.view.appID ?? ""],
                     news: told)
             } else if old[key] == nil {
                 // It was bought before, by whomever: it goes on, with what is so of its renewing.
                 let goingOn = new[key]?.isOpen == true ? events.map(\.ofTransferred) : []
-                changes.come[key.text] = PurchaseChanges.Come(
+                changes.arrived[key.text] = PurchaseChanges.Arrived(
                     news: told, transferred: try news(goingOn, key))
             } else {
                 changes.news += told

@@ -54,8 +54,8 @@ struct EventOracleTests {
                 try EventTeller().changes(from: now, to: now).isEmpty, "\(place): something came of nothing")
             let subscriber = now.map { Subscriber($0.facts, in: log.environment, hearings: Hearings([], own: [])) }
             let document = subscriber?.document(of: "somebody", at: next)
-            let gone = changes.gone.sorted { $0.key < $1.key }.flatMap(\.value.news)
-            let come = changes.come.sorted { $0.key < $1.key }.flatMap(\.value.news)
+            let gone = changes.departed.sorted { $0.key < $1.key }.flatMap(\.value.news)
+            let come = changes.arrived.sorted { $0.key < $1.key }.flatMap(\.value.news)
             for one in changes.news + gone + come { try receiver.take(one.body, one.type, about: person) }
             // Of what is gone the document has nothing.
             let news = changes.news + come

@@ -43,8 +43,8 @@ extension TestLog {
             let now = moment(count, next)
             let changes = try EventTeller().changes(from: last, to: now)
             let news =
-                changes.news + changes.gone.sorted { $0.key < $1.key }.flatMap(\.value.news)
-                + changes.come.sorted { $0.key < $1.key }.flatMap(\.value.news)
+                changes.news + changes.departed.sorted { $0.key < $1.key }.flatMap(\.value.news)
+                + changes.arrived.sorted { $0.key < $1.key }.flatMap(\.value.news)
             for one in news {
                 guard case .object(let members) = try WireJSON.decode(WireValue.self, from: one.body) else { continue }
                 sent.append(
