@@ -111,7 +111,7 @@ extension StripeFinding {
         fact.payment = payment(of: original)
         fact.refunds = refunds
         fact.disputes = disputes
-        fact.ties = ties
+        fact.invoicePayments = invoicePayments
         for owner in owners where owner.original == original {
             fact.owners.append(
                 WebOwner(
@@ -163,7 +163,7 @@ extension WebFact {
     /// Whether it says anything but that there was an event.
     var statesAnything: Bool {
         subscription != nil || !invoices.isEmpty || payment != nil || !refunds.isEmpty || !disputes.isEmpty
-            || !ties.isEmpty || !owners.isEmpty
+            || !invoicePayments.isEmpty || !owners.isEmpty
     }
 
     /// Gives the fact the hash of what it states.
@@ -176,7 +176,7 @@ extension WebFact {
         var stated = self
         stated.payloadHash = .zero
         stated.remarks = []
-        if eventID != nil { stated.ties = [] }
+        if eventID != nil { stated.invoicePayments = [] }
         if type == "charge.refunded" { stated.refunds = [] }
         var fact = self
         fact.payloadHash = sha256(FactCodec.encode(.web(stated)))

@@ -78,7 +78,7 @@ extension StripeFinding {
         if let subscription {
             own(subscription, .purchase, OwnMetadata(details?["metadata"]?.object, or: ownerMetadata))
         }
-        tie(
+        noteInvoicePayment(
             object.id("payment_intent"), object.id("charge"), id,
             amount: invoice.paid?.amountPaid)
         for payment in object.elements("payments") { try addInvoicePayment(payment, depth, of: id) }
@@ -196,7 +196,7 @@ extension StripeFinding {
         _ object: JSONObject, _ depth: Int, of invoice: String? = nil
     ) throws(PayloadError) {
         let payment = object["payment"]?.object
-        tie(
+        noteInvoicePayment(
             payment?.id("payment_intent"), payment?.id("charge"), object.id("invoice") ?? invoice,
             amount: object["amount_paid"]?.int64)
         try addExpanded(["invoice"], of: object, depth)

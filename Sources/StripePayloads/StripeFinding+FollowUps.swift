@@ -73,12 +73,14 @@ extension StripeFinding {
         var lookups: [StripeLookup] = []
         let named =
             refunds.map { ($0.paymentIntent, $0.charge) } + disputes.map { ($0.paymentIntent, $0.charge) }
-            + (isAboutRefundedCharge ? ties.filter { $0.invoice == nil }.map { ($0.paymentIntent, $0.charge) } : [])
+            + (isAboutRefundedCharge
+                ? invoicePayments.filter { $0.invoice == nil }.map { ($0.paymentIntent, $0.charge) } : [])
         for (stated, charge) in named {
-            let payment = stated ?? ties.first { $0.charge == charge && $0.paymentIntent != nil }?.paymentIntent
-            let tied = ties.filter { tie in
-                tie.invoice != nil
-                    && (payment != nil && tie.paymentIntent == payment || charge != nil && tie.charge == charge)
+            let payment =
+                stated ?? invoicePayments.first { $0.charge == charge && $0.paymentIntent != nil }?.paymentIntent
+            let tied = invoicePayments.filter { paid in
+                paid.invoice != nil
+                    && (payment != nil && paid.paymentIntent == payment || charge != nil && paid.charge == charge)
             }.compactMap(\.invoice)
             // What is known to be a one-time payment was not made for an invoice of a subscription.
             if let payment, sessions.contains(where: { $0.original == payment }) { continue }

@@ -57,7 +57,7 @@ extension StripeFinding {
             metadata: metadata.isOurs && object.id("invoice") == nil, productID: metadata.productID)
         intents.removeAll { $0.id == id }
         intents.append(intent)
-        tie(id, object.id("latest_charge"), object.id("invoice"), amount: nil)
+        noteInvoicePayment(id, object.id("latest_charge"), object.id("invoice"), amount: nil)
         if intent.metadata {
             own(id, .purchase, metadata)
             own(id, payerOf: object)
@@ -71,7 +71,7 @@ extension StripeFinding {
         // Of what was read beside something else, and was not refunded, there is nothing to find out.
         let isIntact = event == nil && depth > 0 && object["amount_refunded"]?.int64 == 0
         if !isIntact, !charges.contains(id) { charges.append(id) }
-        tie(object.id("payment_intent"), id, object.id("invoice"), amount: object["amount"]?.int64)
+        noteInvoicePayment(object.id("payment_intent"), id, object.id("invoice"), amount: object["amount"]?.int64)
         // Before 2022-11-15 a charge came with its refunds.
         if object["refunds"]?.object != nil {
             for refund in object.elements("refunds") { try addRefund(refund, depth + 1) }

@@ -86,7 +86,7 @@ struct StripeFinding {
     var refundsSeen: Set<String> = []
     var refunds: [WebRefund] = []
     var disputes: [WebDispute] = []
-    var ties: [WebPaymentTie] = []
+    var invoicePayments: [WebInvoicePayment] = []
     /// Whose something is: original, place, customer.
     var owners: [(original: String, place: WebOwner.Place, customer: CustomerID)] = []
     var remarks = RemarkList()
@@ -142,11 +142,11 @@ struct StripeFinding {
         owners.append((original, place, customer))
     }
 
-    mutating func tie(_ paymentIntent: String?, _ charge: String?, _ invoice: String?, amount: Int64?) {
-        let tie = WebPaymentTie(paymentIntent: paymentIntent, charge: charge, invoice: invoice, amount: amount)
+    mutating func noteInvoicePayment(_ paymentIntent: String?, _ charge: String?, _ invoice: String?, amount: Int64?) {
+        let paid = WebInvoicePayment(paymentIntent: paymentIntent, charge: charge, invoice: invoice, amount: amount)
         let names = [paymentIntent, charge, invoice].compactMap(\.self)
-        guard names.count > 1 || (charge != nil && amount != nil), !ties.contains(tie) else { return }
-        ties.append(tie)
+        guard names.count > 1 || (charge != nil && amount != nil), !invoicePayments.contains(paid) else { return }
+        invoicePayments.append(paid)
     }
 
     /// The payment intents by which something was sold once, beside sessions: they bear our metadata, a team's own records name
@@ -159,7 +159,7 @@ struct StripeFinding {
     }
 
     func invoices(paidBy intent: String) -> [FoundInvoice] {
-        let tied = Set(ties.filter { $0.paymentIntent == intent }.compactMap(\.invoice))
+        let tied = Set(invoicePayments.filter { $0.paymentIntent == intent }.compactMap(\.invoice))
         return invoices.filter { tied.contains($0.id) }
     }
 

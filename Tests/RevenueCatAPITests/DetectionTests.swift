@@ -147,7 +147,9 @@ struct DetectionTests {
             var told = TestLog()
             told.stripe(at: 0) { fact in
                 fact.invoices = paidLine("1", from: 0, to: 30)
-                fact.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+                fact.invoicePayments = [
+                    WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)
+                ]
             }
             told.stripe(at: 10, recorded: 11, change)
             return told.subscriber(at: 20).subscriptions["pro"]

@@ -213,7 +213,7 @@ struct EventEndTests {
                 paymentIntent: "pi_1", charge: nil)
         }
         log.stripe(at: 1) {
-            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.invoicePayments = [WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
         }
         log.stripe(at: 20) { $0.refunds = [refund(.succeeded)] }
         log.stripe(at: 25) { $0.subscription = stripeSubscription(.canceled, until: 30) }

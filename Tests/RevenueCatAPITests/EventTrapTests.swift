@@ -272,7 +272,7 @@ struct EventTrapTests {
         var log = TestLog()
         log.stripe(at: 1) {
             $0.invoices = paidLine("1", from: 1, to: 31, currency: "usd")
-            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.invoicePayments = [WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
         }
         log.stripe(at: 2) {
             $0.refunds = [
@@ -297,7 +297,7 @@ struct EventTrapTests {
         var log = TestLog(policy: AccessPolicy(proratedRefund: policy))
         log.stripe(at: 1) {
             $0.invoices = paidLine("1", from: 1, to: 31, currency: "usd")
-            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.invoicePayments = [WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
         }
         for (number, at, amount) in [(1, 2, 301), (2, 20, 501), (2, 21, 501), (3, 25, 197)] as [(Int, Double, Int64)] {
             log.stripe(at: at) {
@@ -321,7 +321,7 @@ struct EventTrapTests {
             item: "si_1", product: WebProduct(price: "price_pro", product: nil), periodStart: nil, periodEnd: day(31))
         log.stripe(at: 1) {
             $0.invoices = paidLine("1", from: 1, to: 31, currency: "usd")
-            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.invoicePayments = [WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
             $0.subscription = WebSubscription(status: .known(.active), items: [item])
         }
         log.stripe(at: 2) {

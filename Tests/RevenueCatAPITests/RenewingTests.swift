@@ -14,7 +14,7 @@ struct RenewingTests {
         var log = TestLog(policy: policy)
         log.stripe(at: 0) {
             $0.invoices = paidLine("1", from: 0, to: 30, currency: "usd")
-            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.invoicePayments = [WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
             $0.subscription = stripeSubscription(.active, until: 30)
         }
         return log

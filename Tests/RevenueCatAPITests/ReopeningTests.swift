@@ -155,7 +155,7 @@ struct ReopeningTests {
         var log = TestLog()
         log.stripe(at: 0) {
             $0.invoices = paidLine("1", from: 0, to: 30)
-            $0.ties = [WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
+            $0.invoicePayments = [WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)]
             $0.subscription = stripeSubscription(.active, until: 30)
         }
         if !cancels { log.stripe(at: 3) { $0.subscription = stripeSubscription(.active, until: 30, cancels: true) } }

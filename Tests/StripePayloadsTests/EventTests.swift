@@ -54,8 +54,8 @@ struct EventTests {
         #expect(old.fact.payloadHash == new.fact.payloadHash)
         #expect(old.fact.invoices == new.fact.invoices && old.fact.owners == new.fact.owners)
         #expect(
-            old.fact.ties == [
-                WebPaymentTie(paymentIntent: "pi_1", charge: "ch_1", invoice: "in_1", amount: 999)
+            old.fact.invoicePayments == [
+                WebInvoicePayment(paymentIntent: "pi_1", charge: "ch_1", invoice: "in_1", amount: 999)
             ], "the old shape tells it, and no look-up is needed")
         let subscriptions = try [Sample.subscription(), Sample.oldSubscription].map {
             try decode(Sample.event("customer.subscription.updated", $0)).fact
@@ -221,7 +221,10 @@ struct EventTests {
         #expect(dispute.fact.disputes.first?.funds == .reinstated)
         #expect(dispute.fact.disputes.first?.status == .known(.won))
         let charge = try decode(Sample.event("charge.refunded", Sample.charge()))
-        #expect(charge.fact.ties == [WebPaymentTie(paymentIntent: "pi_1", charge: "ch_1", invoice: nil, amount: 999)])
+        #expect(
+            charge.fact.invoicePayments == [
+                WebInvoicePayment(paymentIntent: "pi_1", charge: "ch_1", invoice: nil, amount: 999)
+            ])
         #expect(charge.followUps.first?.lookup == .refundsOfCharge("ch_1", after: nil))
         #expect(charge.followUps.contains(StripeFollowUp(.invoiceOfPayment("pi_1"), .now)))
     }
@@ -232,7 +235,7 @@ struct EventTests {
             Sample.event(
                 "charge.refunded", Sample.charge(#","invoice":"in_1","refunds":\#(Sample.list([Sample.refund()]))"#)))
         #expect(old.fact.refunds.map(\.refundID) == ["re_1"])
-        #expect(old.fact.ties.first?.invoice == "in_1")
+        #expect(old.fact.invoicePayments.first?.invoice == "in_1")
         #expect(old.followUps.map(\.lookup).contains(.invoice("in_1")))
         let new = try decode(Sample.event("charge.refunded", Sample.charge()))
         #expect(old.fact.payloadHash == new.fact.payloadHash)

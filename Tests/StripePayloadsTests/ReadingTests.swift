@@ -34,7 +34,9 @@ struct ReadingTests {
         let (fact, identities) = try reading.fact(sha256: sha256)
         #expect(fact.originalTransactionID == "sub_1" && fact.type == WebFact.readingLabel && fact.eventID == nil)
         #expect(fact.refunds.map(\.refundID) == ["re_1"])
-        #expect(fact.ties.contains(WebPaymentTie(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)))
+        #expect(
+            fact.invoicePayments.contains(
+                WebInvoicePayment(paymentIntent: "pi_1", charge: nil, invoice: "in_1", amount: 999)))
         #expect(identities.customerIDs == ["c-1"])
         var state = OriginalState()
         state.join(.web(fact), originalTransactionID: "sub_1", source: .serverAPI, position: 1)

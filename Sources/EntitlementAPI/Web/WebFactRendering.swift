@@ -12,7 +12,7 @@ extension WireValue {
             "payment": fact.payment.map { WireValue($0) } ?? .null,
             "refunds": .array(fact.refunds.map { WireValue($0) }),
             "disputes": .array(fact.disputes.map { WireValue($0) }),
-            "payments_of_invoices": .array(fact.ties.map { WireValue($0) }),
+            "payments_of_invoices": .array(fact.invoicePayments.map { WireValue($0) }),
             "owners": .array(fact.owners.map { WireValue($0) }),
             "mentioned": .array(fact.mentioned.map(WireValue.string)),
             "remarks": .array(fact.remarks.map(WireValue.string)),
@@ -89,10 +89,10 @@ extension WireValue {
         ])
     }
 
-    private init(_ tie: WebPaymentTie) {
+    private init(_ paid: WebInvoicePayment) {
         self = .object([
-            "payment_intent": WireValue(tie.paymentIntent), "charge": WireValue(tie.charge),
-            "invoice": WireValue(tie.invoice), "amount": WireValue(tie.amount),
+            "payment_intent": WireValue(paid.paymentIntent), "charge": WireValue(paid.charge),
+            "invoice": WireValue(paid.invoice), "amount": WireValue(paid.amount),
         ])
     }
 

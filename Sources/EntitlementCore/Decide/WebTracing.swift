@@ -7,13 +7,15 @@ extension WebFact {
     package var untracedNames: Set<String> {
         guard originalTransactionID == nil, !moneyBack.isEmpty else { return [] }
         var names = Set(moneyBack.flatMap { [$0.paymentIntent, $0.charge] }.compactMap(\.self))
-        for tie in ties { names.formUnion([tie.paymentIntent, tie.charge, tie.invoice].compactMap(\.self)) }
+        for paid in invoicePayments {
+            names.formUnion([paid.paymentIntent, paid.charge, paid.invoice].compactMap(\.self))
+        }
         return names
     }
 
     /// Whether it states what refunds and disputes are looked for by: what was paid, and under which names.
     package var tiesPayments: Bool {
-        originalTransactionID != nil && (payment != nil || !invoices.isEmpty || !ties.isEmpty)
+        originalTransactionID != nil && (payment != nil || !invoices.isEmpty || !invoicePayments.isEmpty)
     }
 
     /// The payments that refunds and disputes took money back from.

@@ -12,7 +12,7 @@ extension CanonicalWriter {
         optional(fact.payment) { $0.webPayment($1) }
         list(fact.refunds) { $0.webRefund($1) }
         list(fact.disputes) { $0.webDispute($1) }
-        list(fact.ties) { $0.webTie($1) }
+        list(fact.invoicePayments) { $0.webInvoicePayment($1) }
         list(fact.owners) { $0.webOwner($1) }
         list(fact.mentioned) { $0.text($1) }
         list(fact.remarks) { $0.text($1) }
@@ -93,11 +93,11 @@ extension CanonicalWriter {
         optional(dispute.charge) { $0.text($1) }
     }
 
-    mutating func webTie(_ tie: WebPaymentTie) {
-        optional(tie.paymentIntent) { $0.text($1) }
-        optional(tie.charge) { $0.text($1) }
-        optional(tie.invoice) { $0.text($1) }
-        optional(tie.amount) { $0.integer($1) }
+    mutating func webInvoicePayment(_ paid: WebInvoicePayment) {
+        optional(paid.paymentIntent) { $0.text($1) }
+        optional(paid.charge) { $0.text($1) }
+        optional(paid.invoice) { $0.text($1) }
+        optional(paid.amount) { $0.integer($1) }
     }
 
     mutating func webOwner(_ owner: WebOwner) {
@@ -115,7 +115,7 @@ extension CanonicalReader {
             payment: try flag() ? try webPayment() : nil,
             refunds: try list { reader throws(Failure) in try reader.webRefund() },
             disputes: try list { reader throws(Failure) in try reader.webDispute() },
-            ties: try list { reader throws(Failure) in try reader.webTie() },
+            invoicePayments: try list { reader throws(Failure) in try reader.webInvoicePayment() },
             owners: try list { reader throws(Failure) in try reader.webOwner() },
             mentioned: try list { reader throws(Failure) in try reader.text() },
             remarks: try list { reader throws(Failure) in try reader.text() })
@@ -177,8 +177,8 @@ extension CanonicalReader {
         return funds
     }
 
-    mutating func webTie() throws(Failure) -> WebPaymentTie {
-        WebPaymentTie(
+    mutating func webInvoicePayment() throws(Failure) -> WebInvoicePayment {
+        WebInvoicePayment(
             paymentIntent: try optionalText(), charge: try optionalText(), invoice: try optionalText(),
             amount: try optionalInteger())
     }

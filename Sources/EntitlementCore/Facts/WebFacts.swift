@@ -240,7 +240,7 @@ package struct WebDispute: Hashable, Sendable {
 }
 
 /// Says of a payment by which charge it was made, and for which invoice: refunds and disputes name no invoice.
-package struct WebPaymentTie: Hashable, Sendable {
+package struct WebInvoicePayment: Hashable, Sendable {
     /// `pi_…`.
     package var paymentIntent: String?
     /// `ch_…`.
@@ -310,7 +310,7 @@ package struct WebFact: Hashable, Sendable {
     package var payment: WebPayment?
     package var refunds: [WebRefund]
     package var disputes: [WebDispute]
-    package var ties: [WebPaymentTie]
+    package var invoicePayments: [WebInvoicePayment]
     package var owners: [WebOwner]
     /// Ids of what belongs to the original and states nothing: sessions, `cs_…`, and invoices that were not paid, `in_…`.
     package var mentioned: [String]
@@ -321,7 +321,7 @@ package struct WebFact: Hashable, Sendable {
         type: String, eventID: String?, statedAt: Timestamp, payloadHash: Digest = .zero,
         originalTransactionID: String?, subscription: WebSubscription? = nil, invoices: [WebInvoice] = [],
         payment: WebPayment? = nil, refunds: [WebRefund] = [], disputes: [WebDispute] = [],
-        ties: [WebPaymentTie] = [], owners: [WebOwner] = [], mentioned: [String] = [],
+        invoicePayments: [WebInvoicePayment] = [], owners: [WebOwner] = [], mentioned: [String] = [],
         remarks: [String] = []
     ) {
         self.type = type
@@ -334,7 +334,7 @@ package struct WebFact: Hashable, Sendable {
         self.payment = payment
         self.refunds = refunds
         self.disputes = disputes
-        self.ties = ties
+        self.invoicePayments = invoicePayments
         self.owners = owners
         self.mentioned = mentioned
         self.remarks = remarks
@@ -357,7 +357,9 @@ package struct WebFact: Hashable, Sendable {
             ids.insert(invoice.invoiceID)
             ids.formUnion(invoice.lines.map(\.lineID))
         }
-        for tie in ties { ids.formUnion([tie.paymentIntent, tie.charge, tie.invoice].compactMap(\.self)) }
+        for paid in invoicePayments {
+            ids.formUnion([paid.paymentIntent, paid.charge, paid.invoice].compactMap(\.self))
+        }
         for refund in refunds {
             ids.formUnion([refund.refundID, refund.paymentIntent, refund.charge].compactMap(\.self))
         }

@@ -51,7 +51,7 @@ extension SplitMix64 {
                     funds: pick([nil, nil, .withdrawn, .reinstated]), payment: "pi_\(next() % 4)"))
         }
         for _ in 0..<Int(next() % 3) {
-            told.append(tie("pi_\(next() % 4)", to: "in_\(next() % 5)", told: day(0..<100)))
+            told.append(invoicePayment("pi_\(next() % 4)", to: "in_\(next() % 5)", told: day(0..<100)))
         }
         if once(in: 5) { told.append(paidOnce(pick([nil, "season", "lifetime"]), at: day(0..<60), original: "sub_1")) }
         for _ in 0..<Int(next() % 3) {

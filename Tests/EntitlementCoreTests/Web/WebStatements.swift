@@ -52,7 +52,9 @@ func paid(
                 invoiceID: "in_\(id)", paidAt: day(paidAt ?? begun), amountPaid: amount, currency: "usd", lines: lines)
         ]
         if let payment {
-            fact.ties = [WebPaymentTie(paymentIntent: payment, charge: nil, invoice: "in_\(id)", amount: amount)]
+            fact.invoicePayments = [
+                WebInvoicePayment(paymentIntent: payment, charge: nil, invoice: "in_\(id)", amount: amount)
+            ]
         }
     }
 }
@@ -112,9 +114,11 @@ func disputed(
     }
 }
 
-func tie(_ payment: String?, charge: String? = nil, to invoice: String?, told: Double = 0) -> WebTold {
+func invoicePayment(_ payment: String?, charge: String? = nil, to invoice: String?, told: Double = 0) -> WebTold {
     WebTold(WebFact.readingLabel, at: told) { fact in
-        fact.ties = [WebPaymentTie(paymentIntent: payment, charge: charge, invoice: invoice, amount: nil)]
+        fact.invoicePayments = [
+            WebInvoicePayment(paymentIntent: payment, charge: charge, invoice: invoice, amount: nil)
+        ]
     }
 }
 

@@ -83,13 +83,16 @@ struct WebWithdrawalTests {
         let line = paidLine("1", from: 0, to: 30)
         let revoked = ["0..10 active pro", "10.. revoked pro"]
         #expect(WebGiven(line, refunded(at: 10)).timeline() == WebGiven(line).timeline(), "of nobody knows which")
-        #expect(WebGiven(line, refunded(at: 10), tie("pi_1", to: "in_1", told: 11)).timeline() == revoked)
+        #expect(WebGiven(line, refunded(at: 10), invoicePayment("pi_1", to: "in_1", told: 11)).timeline() == revoked)
         #expect(
-            WebGiven(line, refunded(at: 10), tie("pi_1", to: "in_2", told: 11)).timeline() == WebGiven(line).timeline())
+            WebGiven(line, refunded(at: 10), invoicePayment("pi_1", to: "in_2", told: 11)).timeline()
+                == WebGiven(line).timeline())
         let byCharge = refunded(at: 10, charge: "ch_1")
-        #expect(WebGiven(line, byCharge, tie(nil, charge: "ch_1", to: "in_1")).timeline() == revoked)
+        #expect(WebGiven(line, byCharge, invoicePayment(nil, charge: "ch_1", to: "in_1")).timeline() == revoked)
         #expect(
-            WebGiven(line, byCharge, tie("pi_1", to: "in_1"), tie("pi_1", charge: "ch_1", to: nil)).timeline()
+            WebGiven(
+                line, byCharge, invoicePayment("pi_1", to: "in_1"), invoicePayment("pi_1", charge: "ch_1", to: nil)
+            ).timeline()
                 == revoked)
     }
 

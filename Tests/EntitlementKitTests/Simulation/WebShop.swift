@@ -186,16 +186,16 @@ extension ScriptedServer {
                     fact.invoices = [
                         WebInvoice(invoiceID: "in_\(page.id)", paidAt: paidAt, amountPaid: 399, lines: [line])
                     ]
-                    fact.ties = [
-                        WebPaymentTie(
+                    fact.invoicePayments = [
+                        WebInvoicePayment(
                             paymentIntent: "pi_\(page.id)", charge: nil, invoice: "in_\(page.id)", amount: 399)
                     ]
                     return
                 }
                 fact.payment = WebPayment(
                     paidAt: paidAt, isPaidByEvent: true, amount: 4900, catalogProductID: page.productID, products: [])
-                fact.ties = [
-                    WebPaymentTie(paymentIntent: "pi_\(page.id)", charge: nil, invoice: nil, amount: 4900)
+                fact.invoicePayments = [
+                    WebInvoicePayment(paymentIntent: "pi_\(page.id)", charge: nil, invoice: nil, amount: 4900)
                 ]
             }
         }

@@ -21,7 +21,7 @@ package struct WebOriginal: Hashable, Sendable {
     /// of their ids, oldest first.
     package private(set) var disputes: [WebStated<WebDispute>] = []
     /// Each once, in the order in which they were stated.
-    package private(set) var ties: [WebStated<WebPaymentTie>] = []
+    package private(set) var invoicePayments: [WebStated<WebInvoicePayment>] = []
     /// Each once, the one that counts first, with the position of the last event that named them so.
     package private(set) var owners: [WebStated<WebOwner>] = []
     /// The people who were forgotten, each with the event that says so, in the order of the events.
@@ -52,7 +52,7 @@ package struct WebOriginal: Hashable, Sendable {
             refunds.joinNewest(stated(refund), id: \.refundID) { $0.isOutweighed(by: $1) }
         }
         for dispute in fact.disputes { disputes.join(stated(dispute)) }
-        for tie in fact.ties { ties.joinEarliest(stated(tie)) { $0.isOrdered(before: $1) } }
+        for paid in fact.invoicePayments { invoicePayments.joinEarliest(stated(paid)) { $0.isOrdered(before: $1) } }
         for owner in fact.owners { join(stated(owner)) }
         return self != before
     }
@@ -212,12 +212,14 @@ extension WebDispute {
     }
 }
 
-extension WebStated<WebPaymentTie> {
+extension WebStated<WebInvoicePayment> {
     fileprivate func isOrdered(before other: WebStated) -> Bool {
         if !isSame(as: other) { return precedes(other) }
         // A missing id and an empty one are not equal, so the order must tell them apart.
-        func words(_ tie: WebPaymentTie) -> [String] {
-            [tie.paymentIntent, tie.charge, tie.invoice, tie.amount.map(String.init)].map { $0.map { "=" + $0 } ?? "" }
+        func words(_ paid: WebInvoicePayment) -> [String] {
+            [paid.paymentIntent, paid.charge, paid.invoice, paid.amount.map(String.init)].map {
+                $0.map { "=" + $0 } ?? ""
+            }
         }
         return words(value).lexicographicallyPrecedes(words(other.value))
     }
@@ -308,7 +310,8 @@ extension WebOriginal {
         }
         return joined.lines.map(\.value) != lines.map(\.value) || joined.whatWasPaid != whatWasPaid
             || joined.refunds.map(\.value) != refunds.map(\.value) || !joined.saysSameOfDisputes(as: self)
-            || joined.ties.count != ties.count || Set(joined.owners.map(\.value)) != Set(owners.map(\.value))
+            || joined.invoicePayments.count != invoicePayments.count
+            || Set(joined.owners.map(\.value)) != Set(owners.map(\.value))
     }
 
     private func saysSameOfDisputes(as other: WebOriginal) -> Bool {
@@ -330,7 +333,7 @@ extension WebOriginal {
         writer.stated(payments) { $0.webPayment($1) }
         writer.stated(refunds) { $0.webRefund($1) }
         writer.stated(disputes) { $0.webDispute($1) }
-        writer.stated(ties) { $0.webTie($1) }
+        writer.stated(invoicePayments) { $0.webInvoicePayment($1) }
         writer.stated(owners) { $0.webOwner($1) }
         // Where nobody was forgotten, the form is the one that earlier versions wrote.
         writer.byte((isThinned ? 1 : 0) | (forgotten.isEmpty ? 0 : 2))
@@ -353,7 +356,8 @@ extension WebOriginal {
         payments = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webPayment() }
         refunds = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webRefund() }
         disputes = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webDispute() }
-        ties = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webTie() }
+        invoicePayments = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webInvoicePayment()
+        }
         owners = try reader.stated { reader throws(FactCodec.DecodingFailure) in try reader.webOwner() }
         let flags = try reader.byte()
         guard flags < 4 else { throw .invalid("flags of \(flags)") }

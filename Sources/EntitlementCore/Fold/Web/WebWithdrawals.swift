@@ -178,7 +178,7 @@ struct WebPaymentGroups {
 
     init(_ original: WebOriginal) {
         self.original = original
-        for tie in original.ties { join(tie.value.paymentIntent, tie.value.charge) }
+        for paid in original.invoicePayments { join(paid.value.paymentIntent, paid.value.charge) }
         for refund in original.refunds { join(refund.value.paymentIntent, refund.value.charge) }
         for dispute in original.disputes { join(dispute.value.paymentIntent, dispute.value.charge) }
     }
@@ -201,8 +201,8 @@ struct WebPaymentGroups {
 
     func subjects(paidBy paymentIntent: String?, _ charge: String?) -> [Subject] {
         let names = names([paymentIntent, charge].compactMap(\.self))
-        let invoices = original.ties.filter { tie in
-            [tie.value.paymentIntent, tie.value.charge].compactMap(\.self).contains(where: names.contains)
+        let invoices = original.invoicePayments.filter { paid in
+            [paid.value.paymentIntent, paid.value.charge].compactMap(\.self).contains(where: names.contains)
         }.compactMap(\.value.invoice)
         let own: [Subject] =
             names.contains(original.originalTransactionID) ? [.payment(original.originalTransactionID)] : []
@@ -214,7 +214,7 @@ struct WebPaymentGroups {
         switch subject {
         case .invoice(let id):
             original.lines.first { $0.value.invoiceID == id && $0.value.amountPaid != nil }?.value.amountPaid
-                ?? original.ties.filter { $0.value.invoice == id }.compactMap(\.value.amount).max()
+                ?? original.invoicePayments.filter { $0.value.invoice == id }.compactMap(\.value.amount).max()
         case .payment(let id):
             original.payments.compactMap(\.value.amount).max() ?? amount(ofPayment: id)
         }
@@ -222,15 +222,15 @@ struct WebPaymentGroups {
 
     private func amount(ofPayment id: String) -> Int64? {
         let names = names([id])
-        return original.ties.filter { tie in
-            [tie.value.paymentIntent, tie.value.charge].compactMap(\.self).contains(where: names.contains)
+        return original.invoicePayments.filter { paid in
+            [paid.value.paymentIntent, paid.value.charge].compactMap(\.self).contains(where: names.contains)
         }.compactMap(\.value.amount).max()
     }
 
     /// The events that say what the payment was made for.
     func positions(of subject: Subject) -> [Int64] {
         switch subject {
-        case .invoice(let id): original.ties.filter { $0.value.invoice == id }.map(\.position)
+        case .invoice(let id): original.invoicePayments.filter { $0.value.invoice == id }.map(\.position)
         case .payment: []
         }
     }
