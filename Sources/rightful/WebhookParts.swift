@@ -29,7 +29,7 @@ struct WebhookParts: Sendable {
         work = WebhookWork(
             projector: projector, notices: StreamNotices(pool: pool), streams: streams,
             dispatcher: WebhookDispatcher(
-                desk: DeliveryDesk(pool: pool, patience: attempt * WebhookDispatcher.patience), list: list,
+                register: DeliveryRegister(pool: pool, patience: attempt * WebhookDispatcher.patience), list: list,
                 endpoints: endpoints, reader: reader,
                 transport: WebhookDispatcher.transport(
                     allowsPrivate: allowsPrivate, attempt: attempt, connections: underWay),

@@ -146,7 +146,8 @@ struct ServiceRig {
         let webhookWork = WebhookWork(
             projector: webhookProjector, notices: StreamNotices(pool: pool, patience: .zero), streams: reading,
             dispatcher: WebhookDispatcher(
-                desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints, reader: reader,
+                register: DeliveryRegister(pool: pool), list: DeliveryList(pool: pool), endpoints: endpoints,
+                reader: reader,
                 transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true, metrics: metrics,
                 logger: logger, intervals: intervals, now: now),
             endpoints: endpoints, appended: Doorbell(), metrics: metrics, logger: logger, now: now)

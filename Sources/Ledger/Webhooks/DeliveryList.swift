@@ -125,8 +125,8 @@ package struct DeliveryList: Sendable {
     /// Gives up what waits for longer than deliveries are kept, and lets go of what is older; a step of bounded size.
     package func prune(now: Timestamp, limit: Int = 1000) async throws -> Pruning {
         let oldest = now.adding(milliseconds: -Self.retention)
-        let desk = DeliveryDesk(pool: pool)
-        let said = try await letGoOfFarewells(now: now, limit: limit, desk)
+        let register = DeliveryRegister(pool: pool)
+        let said = try await letGoOfFarewells(now: now, limit: limit, register)
         let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(
                 """
@@ -138,7 +138,7 @@ package struct DeliveryList: Sendable {
                 """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
             ).rows.map { (try $0.text(0), try $0.int(1), try $0.text(2)) }
         }
-        try await desk.note(
+        try await register.note(
             waiting.map {
                 DeliveryOutcome(
                     endpoint: $0.0, number: $0.1, messageID: $0.2, result: .dropped, at: now, status: nil,
@@ -177,7 +177,7 @@ package struct DeliveryList: Sendable {
     /// Gives up the last words about whoever was forgotten that could not be said in as long as is tried.
     ///
     /// Such are those to an endpoint that is paused, or removed. Returns whether more is left.
-    private func letGoOfFarewells(now: Timestamp, limit: Int, _ desk: DeliveryDesk) async throws -> Bool {
+    private func letGoOfFarewells(now: Timestamp, limit: Int, _ register: DeliveryRegister) async throws -> Bool {
         let oldest = now.adding(milliseconds: -DeliverySchedule.patience)
         let numbers = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(
@@ -201,7 +201,7 @@ package struct DeliveryList: Sendable {
                 """, [.int(ledgerID), .intArray(numbers)]
             ).rows.map { (try $0.text(0), try $0.int(1), try $0.text(2)) }
         }
-        try await desk.note(
+        try await register.note(
             waiting.map {
                 DeliveryOutcome(
                     endpoint: $0.0, number: $0.1, messageID: $0.2, result: .dropped, at: now, status: nil,

@@ -28,7 +28,7 @@ package struct EndpointTurn: Sendable, Hashable {
             UPDATE webhook_endpoint AS endpoint SET
                 failing_since = outcome.fails_since,
                 is_failure_told = CASE WHEN outcome.fails_since IS NULL THEN false ELSE outcome.is_failure_told
-                    OR coalesce(outcome.fails_since <= outcome.failed_at - interval '\(DeliveryDesk.longFailure) s', false) END,
+                    OR coalesce(outcome.fails_since <= outcome.failed_at - interval '\(DeliveryRegister.longFailure) s', false) END,
                 held_until = greatest(endpoint.held_until, clock_timestamp() + outcome.hold * interval '1 ms'),
                 due_at = least(endpoint.due_at, clock_timestamp() + outcome.pause * interval '1 ms')
             FROM outcome WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = outcome.endpoint

@@ -43,7 +43,7 @@ struct DeliveryPaces: Sendable {
         }
         if paces.count >= Self.remembered { (paces, slowCount) = ([:], 0) }
         let former = paces[endpoint] ?? Pace(window: Self.first, isSlow: false)
-        let window = isTaken ? min(DeliveryDesk.endpointLimit, 2 * former.window) : max(1, former.window / 2)
+        let window = isTaken ? min(DeliveryRegister.endpointLimit, 2 * former.window) : max(1, former.window / 2)
         let pace = Pace(window: window, isSlow: duration >= Self.slow)
         slowCount += (pace.isSlow ? 1 : 0) - (former.isSlow ? 1 : 0)
         paces[endpoint] = pace

@@ -31,7 +31,7 @@ package struct WebhookDispatcher: Sendable {
         package init() {}
     }
 
-    private let desk: DeliveryDesk
+    private let register: DeliveryRegister
     private let list: DeliveryList
     private let endpoints: EndpointRegister
     private let reader: LedgerReader
@@ -51,12 +51,12 @@ package struct WebhookDispatcher: Sendable {
     ///   - allowsPrivate: whether endpoints may be at private addresses, and by plain http.
     ///   - underWayLimit: the most deliveries under way at once.
     package init(
-        desk: DeliveryDesk, list: DeliveryList, endpoints: EndpointRegister, reader: LedgerReader,
+        register: DeliveryRegister, list: DeliveryList, endpoints: EndpointRegister, reader: LedgerReader,
         transport: any OutgoingTransport, allowsPrivate: Bool, underWayLimit: Int = mostUnderWay, metrics: Metrics,
         logger: Logger, intervals: Intervals = Intervals(),
         now: @escaping @Sendable () -> Timestamp
     ) {
-        self.desk = desk
+        self.register = register
         self.list = list
         self.endpoints = endpoints
         self.reader = reader
@@ -110,9 +110,9 @@ package struct WebhookDispatcher: Sendable {
         let (results, left) = (work.takeResults(), work.takeLeft())
         guard !results.isEmpty || !left.isEmpty else { return }
         // In a task of its own, since this one is cancelled: what was taken need not be sent again, and the rest need not wait.
-        try? await Task { [desk] in
-            try await desk.note(results.map(\.outcome))
-            try await desk.giveBack(left)
+        try? await Task { [register] in
+            try await register.note(results.map(\.outcome))
+            try await register.giveBack(left)
         }.value
     }
 
@@ -122,7 +122,7 @@ package struct WebhookDispatcher: Sendable {
         guard room > 0 else { return intervals.gather }
         do {
             try await endpoints.refresh()
-            let due = try await desk.take(
+            let due = try await register.take(
                 full: work.full(), limit: Self.endpointsTaken, total: room
             ) { work.room(of: $0) }
             guard !due.isEmpty else { return intervals.idle }
@@ -183,7 +183,9 @@ package struct WebhookDispatcher: Sendable {
         } catch {
             log("what webhooks tell of cannot be read now", error)
             for delivery in due { work.end(delivery, nil) }
-            do { try await desk.giveBack(work.takeLeft()) } catch { log("webhooks cannot be given back now", error) }
+            do { try await register.giveBack(work.takeLeft()) } catch {
+                log("webhooks cannot be given back now", error)
+            }
             return nil
         }
     }
@@ -195,7 +197,7 @@ package struct WebhookDispatcher: Sendable {
             guard !results.isEmpty else { continue }
             do {
                 let outcomes = results.map(\.outcome)
-                let turns = try await desk.note(outcomes)
+                let turns = try await register.note(outcomes)
                 bell.ring()
                 notices.tell(turns, outcomes)
                 // One after the other, so that each is paused once however many attempts failed.

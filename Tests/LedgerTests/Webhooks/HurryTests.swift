@@ -63,8 +63,9 @@ struct HurryTests {
         #expect(try await Self.due(ledger) == (0, 0, true), "the order itself is one row")
         // Each dies with what it took.
         func take() async throws -> [DueDelivery] {
-            let desk = DeliveryDesk(pool: ledger.database.pool(connections: 1), patience: .seconds(60), hurryPage: 1000)
-            return try await desk.take(limit: 10) { _ in 2 }
+            let register = DeliveryRegister(
+                pool: ledger.database.pool(connections: 1), patience: .seconds(60), hurryPage: 1000)
+            return try await register.take(limit: 10) { _ in 2 }
         }
         for round in 1...2 {
             #expect(try await take().count == 2)
@@ -95,18 +96,18 @@ struct HurryTests {
                 try Outbox.hurry("we_2", on: connection)
             }
         }
-        let desk = DeliveryDesk(pool: ledger.pool, hurryPage: 20)
-        let taken = try await desk.take(limit: 10) { _ in 64 }
+        let register = DeliveryRegister(pool: ledger.pool, hurryPage: 20)
+        let taken = try await register.take(limit: 10) { _ in 64 }
         #expect(taken.count == 20)
-        let rest = try await desk.take(limit: 10) { _ in 64 }
+        let rest = try await register.take(limit: 10) { _ in 64 }
         #expect(rest.count == 10 && Set((taken + rest).map(\.number)).count == 30)
-        try await desk.note(
+        try await register.note(
             (taken + rest).map {
                 DeliveryOutcome(
                     endpoint: $0.endpoint, number: $0.number, messageID: $0.id, result: .failed(pause: 60_000),
                     at: Timestamp(milliseconds: Int64(1_800_000_000_000)), status: 500, failure: "status 500")
             })
-        #expect(try await desk.take(limit: 10).isEmpty)
+        #expect(try await register.take(limit: 10).isEmpty)
         let marked = try await ledger.pool.withConnection { connection in
             try connection.query("SELECT count(*) FROM webhook_endpoint WHERE is_hurried").row(0).int(0)
         }

@@ -127,7 +127,7 @@ extension ServiceRig {
         _ intervals: WebhookDispatcher.Intervals, now: @escaping @Sendable () -> Timestamp
     ) -> WebhookDispatcher {
         WebhookDispatcher(
-            desk: DeliveryDesk(pool: pool), list: DeliveryList(pool: pool),
+            register: DeliveryRegister(pool: pool), list: DeliveryList(pool: pool),
             endpoints: EndpointRegister(pool: pool, writer: application.writer), reader: application.reader,
             transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true,
             metrics: application.metrics, logger: application.logger, intervals: intervals, now: now)

@@ -7,8 +7,8 @@ import Testing
 
 @testable import Ledger
 
-@Suite("The desk of deliveries", .timeLimit(.minutes(2)))
-struct DeliveryDeskTests {
+@Suite("The register of deliveries", .timeLimit(.minutes(2)))
+struct DeliveryRegisterTests {
     /// What receivers were sent, in the order in which it came.
     private final class Receivers: Sendable {
         struct Sent: Hashable {
@@ -85,15 +85,15 @@ struct DeliveryDeskTests {
         let ledger = try await TestLedger()
         try await Self.addMessage(to: ledger)
         _ = try await ledger.writer.append(.grant("first", of: "pro", to: "ann"))
-        let desk = DeliveryDesk(pool: ledger.pool)
-        let due = try await desk.take(limit: 1)
+        let register = DeliveryRegister(pool: ledger.pool)
+        let due = try await register.take(limit: 1)
         let message = try #require(due.first)
         let ann = IdentityRef(1)
         let contents = try await ledger.reader.contents(of: due, events: [.whole: [1]], people: [ann])
         #expect(contents.names == [ann: "ann"] && contents.events[.whole]?.map(\.record.position) == [1])
         let owner = try await ledger.database.owner()
         func isGivenBack() async throws -> Bool {
-            try await desk.giveBack([(endpoint: message.endpoint, number: message.number, messageID: message.id)])
+            try await register.giveBack([(endpoint: message.endpoint, number: message.number, messageID: message.id)])
             return try await ledger.pool.withConnection { connection in
                 try connection.query("SELECT NOT is_taken FROM webhook_delivery").row(0).bool(0)
             }
@@ -115,10 +115,10 @@ struct DeliveryDeskTests {
     func lostMessage() async throws {
         let ledger = try await TestLedger()
         try await Self.addMessage(to: ledger)
-        let desk = DeliveryDesk(pool: ledger.pool)
-        let due = try #require(try await desk.take(limit: 1).first)
+        let register = DeliveryRegister(pool: ledger.pool)
+        let due = try #require(try await register.take(limit: 1).first)
         func state(after messageID: String) async throws -> Int64 {
-            try await desk.note([
+            try await register.note([
                 DeliveryOutcome(
                     endpoint: due.endpoint, number: due.number, messageID: messageID, result: .delivered,
                     at: Timestamp(milliseconds: Int64(1_800_000_000_000)), status: 200, failure: nil)
@@ -145,10 +145,11 @@ struct DeliveryDeskTests {
             for sender in 0..<3 {
                 group.addTask {
                     var random = SplitMix64(seed: seed * 10 + UInt64(sender))
-                    let desk = DeliveryDesk(pool: ledger.database.pool(connections: 1), patience: .milliseconds(300))
+                    let register = DeliveryRegister(
+                        pool: ledger.database.pool(connections: 1), patience: .milliseconds(300))
                     var idle = 0
                     while idle < 3 {
-                        let due = try await desk.take(limit: 3, total: 5)
+                        let due = try await register.take(limit: 3, total: 5)
                         let isOver = receivers.isWritten.withLock { $0 }
                         if due.isEmpty, isOver, try await Self.waiting(ledger) == 0 { idle += 1 }
                         if due.isEmpty { try await Task.sleep(for: .milliseconds(20)) }
@@ -168,7 +169,7 @@ struct DeliveryDeskTests {
                                     result: isTaken ? .delivered : .failed(pause: 0), at: now,
                                     status: isTaken ? 200 : 500, failure: isTaken ? nil : "status 500"))
                         }
-                        try await desk.note(outcomes)
+                        try await register.note(outcomes)
                     }
                 }
             }
@@ -215,7 +216,7 @@ struct DeliveryDeskTests {
                 _ = try Outbox.test(endpoint, body: Array("{}".utf8), at: Timestamp(milliseconds: 1), on: connection)
             }
         }
-        let desk = DeliveryDesk(pool: ledger.pool)
+        let register = DeliveryRegister(pool: ledger.pool)
         for round in 0..<20 {
             // A look at that many takes some 20 ms.
             try await ledger.pool.withConnection { connection in
@@ -223,7 +224,7 @@ struct DeliveryDeskTests {
                 _ = try connection.query(
                     "UPDATE webhook_delivery SET due_at = clock_timestamp() + random() * interval '20 ms'")
             }
-            let taken = try await desk.take(limit: endpoints.count)
+            let taken = try await register.take(limit: endpoints.count)
             let forgotten = try await ledger.pool.withConnection { connection in
                 try connection.query(
                     """

@@ -73,7 +73,7 @@ package struct DeliveryOutcome: Sendable {
 /// A delivery that was handed out is due again after a while unless its outcome is recorded, so another process sends it
 /// again if this one dies. Of each customer one delivery is due at a time, so an endpoint hears of each customer in order,
 /// however many processes send to it.
-package struct DeliveryDesk: Sendable {
+package struct DeliveryRegister: Sendable {
     /// The most deliveries of one endpoint that are handed out at once; of an endpoint that fails, one at a time.
     package static let endpointLimit = 64
 
