@@ -5,7 +5,7 @@ import StripeAPI
 
 /// What a service does with Stripe's API behind its answers: reads what events call for, what never came, and what is older.
 struct StripeWork: Sendable {
-    let desk: StripeDesk
+    let ingestion: StripeIngestion
     let register: WebSweepRegister
     let lookups: StripeLookups
     let sweep: StripeSweep
@@ -15,29 +15,29 @@ struct StripeWork: Sendable {
         _ files: StripeFiles, sharing paces: [StoreEnvironment: StripePace], _ session: DatabaseSession,
         writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
     ) {
-        let desk = Self.desk(
+        let ingestion = Self.ingestion(
             files, sharing: paces, session, writer: writer, reader: reader, metrics: metrics, logger: logger)
         let holder = session.holder
-        self.desk = desk
+        self.ingestion = ingestion
         register = WebSweepRegister(pool: session.pool, holder: holder)
         lookups = StripeLookups(
-            desk, projector: WebLookupProjector(pool: session.pool, calls: StripeLookups.calls),
+            ingestion, projector: WebLookupProjector(pool: session.pool, calls: StripeLookups.calls),
             register: WebLookupRegister(pool: session.pool))
-        sweep = StripeSweep(desk, register: register) { client in
+        sweep = StripeSweep(ingestion, register: register) { client in
             StripeImport(
-                desk, client,
+                ingestion, client,
                 register: WebImportRegister(
                     pool: session.pool, environment: client.environment, ownerMetadata: nil, holder: holder))
         }
     }
 
     /// What everything works with that reads Stripe's API.
-    static func desk(
+    static func ingestion(
         _ files: StripeFiles, sharing paces: [StoreEnvironment: StripePace] = [:], _ session: DatabaseSession,
         writer: LedgerWriter, reader: LedgerReader, metrics: Metrics, logger: Logger
-    ) -> StripeDesk {
+    ) -> StripeIngestion {
         let conflicts = WebConflicts(reader: reader, metrics: metrics, logger: logger)
-        return StripeDesk(
+        return StripeIngestion(
             files.clients(sharing: paces, now: session.clock.now), reader: reader, metrics: metrics, logger: logger,
             now: session.clock.now
         ) { try await conflicts.append($0) { try await writer.append($0) } }

@@ -37,7 +37,7 @@ struct ServiceRig {
     /// What reads Stripe's list of events, of production; `nil` where the rig may not ask.
     let stripeSweep: StripeSweep?
     /// What reads Stripe's API.
-    let stripeDesk: StripeDesk
+    let stripeIngestion: StripeIngestion
     /// Of each configured app and environment.
     let streams: [StoreStream]
     /// What tells the endpoints of webhooks; it rests until it is run.
@@ -96,16 +96,16 @@ struct ServiceRig {
         }
         let webSweeps = WebSweepRegister(pool: pool, holder: "rig")
         let conflicts = WebConflicts(reader: reader, metrics: metrics, logger: logger)
-        func desk(_ clients: [StripeClient]) -> StripeDesk {
-            StripeDesk(clients, reader: reader, metrics: metrics, logger: logger, now: now) {
+        func ingestion(_ clients: [StripeClient]) -> StripeIngestion {
+            StripeIngestion(clients, reader: reader, metrics: metrics, logger: logger, now: now) {
                 try await conflicts.append($0) { try await writer.append($0) }
             }
         }
-        let stripeDesk = desk(clients ?? [])
+        let stripeIngestion = ingestion(clients ?? [])
         let sweep = clients.map { clients in
-            StripeSweep(desk(Array(clients.prefix(1))), register: webSweeps) { client in
+            StripeSweep(ingestion(Array(clients.prefix(1))), register: webSweeps) { client in
                 StripeImport(
-                    stripeDesk, client,
+                    stripeIngestion, client,
                     register: WebImportRegister(
                         pool: pool, environment: client.environment, ownerMetadata: nil, holder: "rig"),
                     intervals: .impatient)
@@ -113,7 +113,7 @@ struct ServiceRig {
         }
         let lookups = clients.map { _ in
             StripeLookups(
-                stripeDesk, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
+                stripeIngestion, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
                 register: WebLookupRegister(pool: pool))
         }
         let reading = StreamsReading(streams.map { ($0, asksStore) }, register: StreamRegister(pool: pool)).with(
@@ -133,7 +133,7 @@ struct ServiceRig {
             logger: logger, limits: limits,
             deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
             trustedProxies: trustedProxies,
-            storeChecks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeDesk) }),
+            storeChecks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeIngestion) }),
             streams: reading,
             stripe: stripe, stripeLookups: lookups, shops: shops,
             webhooks: Webhooks(
@@ -155,7 +155,8 @@ struct ServiceRig {
         clock.now = try instant(noon)
         return ServiceRig(
             application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            asked: asked, stripeSweep: sweep, stripeDesk: stripeDesk, streams: streams, webhookWork: webhookWork,
+            asked: asked, stripeSweep: sweep, stripeIngestion: stripeIngestion, streams: streams,
+            webhookWork: webhookWork,
             admin: admin)
     }
 

@@ -29,12 +29,12 @@ package struct StripeCheck: Sendable {
     /// More than this of one customer's payments that were given back or disputed are not looked at.
     private static let mostTakenBack = 200
 
-    private let desk: StripeDesk
+    private let ingestion: StripeIngestion
 
-    package init(_ desk: StripeDesk) { self.desk = desk }
+    package init(_ ingestion: StripeIngestion) { self.ingestion = ingestion }
 
     /// Whether Stripe can be asked about an environment.
-    func asks(about environment: StoreEnvironment) -> Bool { desk.client(environment) != nil }
+    func asks(about environment: StoreEnvironment) -> Bool { ingestion.client(environment) != nil }
 
     /// Asks until Stripe has said everything, and records as it goes.
     ///
@@ -47,7 +47,7 @@ package struct StripeCheck: Sendable {
         _ id: String, in environment: StoreEnvironment, known: WebOriginal?, within limit: Duration
     ) async throws -> Finding {
         // Somebody waits for what it finds.
-        guard let client = desk.client(environment)?.taking(.customers) else { return Finding() }
+        guard let client = ingestion.client(environment)?.taking(.customers) else { return Finding() }
         let asking = Asking(client: client, environment: environment, end: .now + limit)
         var finding = Finding()
         guard let original = try await begin(id, asking, &finding) else { return finding }
@@ -136,8 +136,8 @@ package struct StripeCheck: Sendable {
     private func readList(
         _ list: StripeListing, _ asking: Asking, _ finding: inout Finding, _ isWanted: (StripeListed) -> Bool
     ) async throws {
-        let readAt = desk.now()
-        try await desk.pages(asking.client, within: asking.left, path: { list.page(after: $0) }) { page in
+        let readAt = ingestion.now()
+        try await ingestion.pages(asking.client, within: asking.left, path: { list.page(after: $0) }) { page in
             for body in page.elements {
                 guard let listed = try? StripeListed(parsing: body) else {
                     finding.refuse("an object of \(list.name) cannot be read")
@@ -157,10 +157,10 @@ package struct StripeCheck: Sendable {
         _ finding: inout Finding
     ) async throws -> String? {
         do {
-            var reading = StripeReading(environment: asking.environment, readAt: readAt ?? desk.now())
+            var reading = StripeReading(environment: asking.environment, readAt: readAt ?? ingestion.now())
             if let subject { try reading.add(subject: subject) }
-            try await desk.complete(&reading, beginningWith: first, asking.client, until: .now + asking.left)
-            let result = try await desk.record(reading)
+            try await ingestion.complete(&reading, beginningWith: first, asking.client, until: .now + asking.left)
+            let result = try await ingestion.record(reading)
             finding.facts.append(result.fact)
             if case .recorded(let position) = result.outcome, let original = result.fact.originalTransactionID {
                 finding.recorded.append((original, position))

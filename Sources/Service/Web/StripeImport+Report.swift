@@ -7,7 +7,7 @@ extension StripeImport.Report {
     /// Counts what an object came to.
     ///
     /// - Parameter isPurchase: whether it should be somebody's.
-    mutating func note(_ result: StripeDesk.Result, of id: String, isPurchase: Bool) {
+    mutating func note(_ result: StripeIngestion.Result, of id: String, isPurchase: Bool) {
         switch result.outcome {
         case .recorded:
             standing.recorded += 1

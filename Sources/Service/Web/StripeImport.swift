@@ -54,7 +54,7 @@ package struct StripeImport: Sendable {
     /// How often the object may be gone in one run after which a list goes on; only what is deleted meanwhile is gone.
     private static let mostGone = 100
 
-    private let desk: StripeDesk
+    private let ingestion: StripeIngestion
     private let client: StripeClient
     private let register: WebImportRegister
     private let ownerMetadata: String?
@@ -69,10 +69,10 @@ package struct StripeImport: Sendable {
     ///   - ownerMetadata: another key of metadata under which is written whose a purchase is.
     ///   - owners: a team's own list of whose what is.
     package init(
-        _ desk: StripeDesk, _ client: StripeClient, register: WebImportRegister, ownerMetadata: String? = nil,
+        _ ingestion: StripeIngestion, _ client: StripeClient, register: WebImportRegister, ownerMetadata: String? = nil,
         owners: StripeOwnerList = StripeOwnerList(), intervals: Intervals = Intervals()
     ) {
-        self.desk = desk
+        self.ingestion = ingestion
         self.client = client
         self.register = register
         self.ownerMetadata = ownerMetadata
@@ -140,7 +140,7 @@ package struct StripeImport: Sendable {
         of list: StripeListing, _ way: inout Way, _ report: inout Report, _ progress: @Sendable (Report) -> Void
     ) async throws {
         // What changes after this is told by an event, which counts before what was read.
-        let readAt = desk.now()
+        let readAt = ingestion.now()
         let place = report.standing
         let (page, isGone) = try await waitingOut(&report, progress) {
             do {
@@ -189,7 +189,7 @@ package struct StripeImport: Sendable {
     private func page(_ list: StripeListing, after: String?, until: Timestamp?) async throws -> StripeList {
         // The bound is for when the object after which it goes on is gone.
         let path = list.page(after: after, until: after == nil ? until : nil)
-        return try await desk.page(path, client, within: intervals.patience)
+        return try await ingestion.page(path, client, within: intervals.patience)
     }
 
     /// Reads what Stripe could not be asked about before; of an object only its id is known then.
@@ -202,7 +202,7 @@ package struct StripeImport: Sendable {
         let objects = failed.map { id in
             Object(id: id, body: nil, isPurchase: ["sub_", "cs_", "pi_"].contains { id.hasPrefix($0) })
         }
-        let ends = try await readAll(objects, at: desk.now(), &report, progress)
+        let ends = try await readAll(objects, at: ingestion.now(), &report, progress)
         try await register.note(report.standing, after: last, restingOn: ends)
         progress(report)
     }
@@ -252,7 +252,7 @@ package struct StripeImport: Sendable {
 
     private enum Answer: Sendable {
         /// - Parameter known: the end of the log that said already whose it is, and what was paid for; `nil` where none did.
-        case told(StripeDesk.Result, known: EventMark?)
+        case told(StripeIngestion.Result, known: EventMark?)
         case refused(String)
         case failed(StripeAPIError)
     }
@@ -297,11 +297,11 @@ package struct StripeImport: Sendable {
             // Without a session it was made by a server of the team's own, if it is for no invoice.
             if isPayment, known == nil { first += [.sessionOfPayment(object.id), .invoiceOfPayment(object.id)] }
             reading.ownerEntry = ownerEntry(of: object, reading)
-            try await desk.complete(
+            try await ingestion.complete(
                 &reading, beginningWith: first, client, until: .now + intervals.patience)
             reading.ownerEntry = reading.ownerEntry ?? ownerEntry(of: object, reading)
             reading.settleOwner()
-            return .told(try await desk.record(reading), known: known)
+            return .told(try await ingestion.record(reading), known: known)
         } catch let error as PayloadError {
             return .refused("\(error)")
         } catch let error as StripeAPIError {
@@ -321,7 +321,7 @@ package struct StripeImport: Sendable {
     /// The end of the log that says whose a payment is, and what was paid for: its session has said so, or an earlier run.
     private func told(ofPayment id: String) async throws -> EventMark? {
         guard
-            let known = try await desk.reader.subscription(id, environment: client.environment).subscription,
+            let known = try await ingestion.reader.subscription(id, environment: client.environment).subscription,
             let web = known.state.web, web.statedOwner != nil,
             web.payments.contains(where: { $0.value.catalogProductID != nil || !$0.value.products.isEmpty })
         else { return nil }
@@ -340,7 +340,7 @@ package struct StripeImport: Sendable {
                 return try await body()
             } catch let error as StripeAPIError where error.isPassing || error.kind == .outOfTime {
                 try Task.checkCancellation()
-                guard let pause = outage.pause(at: .now, wish: error.wish(at: desk.now())) else { throw error }
+                guard let pause = outage.pause(at: .now, wish: error.wish(at: ingestion.now())) else { throw error }
                 report.outage = error.description
                 try await register.note(outage: error.description)
                 progress(report)

@@ -13,7 +13,7 @@ actor StripeKeyWatch {
     private static let eventsShown = 29 * Timestamp.millisecondsPerDay
 
     private let client: StripeClient
-    private let desk: StripeDesk
+    private let ingestion: StripeIngestion
     private let register: WebLookupRegister
     private let interval: Duration
 
@@ -26,9 +26,9 @@ actor StripeKeyWatch {
 
     /// - Parameter interval: between attempts at what the key may not read, and looks at whose the key is while that is in
     ///   doubt.
-    init(_ client: StripeClient, _ desk: StripeDesk, register: WebLookupRegister, interval: Duration) {
+    init(_ client: StripeClient, _ ingestion: StripeIngestion, register: WebLookupRegister, interval: Duration) {
         self.client = client
-        self.desk = desk
+        self.ingestion = ingestion
         self.register = register
         self.interval = interval
     }
@@ -36,8 +36,8 @@ actor StripeKeyWatch {
     /// Looks, from time to time, whether something was mended; the first time all that waits for it is tried.
     func look() async throws {
         if let lookedAt, lookedAt.duration(to: .now) < interval { return }
-        if lookedAt == nil { try await register.hasten(client.environment, now: desk.now()) }
-        denied = try await register.probe(client.environment, now: desk.now())
+        if lookedAt == nil { try await register.hasten(client.environment, now: ingestion.now()) }
+        denied = try await register.probe(client.environment, now: ingestion.now())
         lookedAt = .now
     }
 
@@ -47,7 +47,7 @@ actor StripeKeyWatch {
     /// A request was answered: what waits for others of its kind is tried now.
     func allow(_ operation: String) async throws {
         guard denied.remove(operation) != nil else { return }
-        try await register.hasten(client.environment, .permission(operation), now: desk.now())
+        try await register.hasten(client.environment, .permission(operation), now: ingestion.now())
     }
 
     /// What the operator has to mend; `nil` where nothing is known.
@@ -109,7 +109,7 @@ actor StripeKeyWatch {
     }
 
     private func tellOfAnotherAccount(_ position: Int64) {
-        desk.logger.log(
+        ingestion.logger.log(
             .error, "the key is of another account of Stripe's than the webhooks",
             [
                 ("environment", .string(client.environment.rawValue)), ("position", .integer(position)),
@@ -119,10 +119,10 @@ actor StripeKeyWatch {
 
     /// Stripe's name for an event that it shows under a key of the account that it is of; `nil` for all others.
     private func ownEvent(at position: Int64) async throws -> String? {
-        guard let (shown, evidence) = try await desk.reader.event(at: position), let evidence,
+        guard let (shown, evidence) = try await ingestion.reader.event(at: position), let evidence,
             let event = try? StripeEvent(evidence: evidence, of: shown.record), !event.isThin,
             !event.fact.remarks.contains(Remark.connectedAccount.text),
-            event.created > desk.now().adding(milliseconds: -Self.eventsShown),
+            event.created > ingestion.now().adding(milliseconds: -Self.eventsShown),
             StripeRequest.isPlain(event.eventID)
         else { return nil }
         return event.eventID
@@ -131,8 +131,8 @@ actor StripeKeyWatch {
     // MARK: - The clock
 
     private func clockComplaint() -> String? {
-        guard let ahead = client.clock.aheadMilliseconds(at: desk.now()), abs(ahead) >= Self.clockTolerance else {
-            if saysClock { desk.logger.log(.info, "the clock agrees with Stripe's again") }
+        guard let ahead = client.clock.aheadMilliseconds(at: ingestion.now()), abs(ahead) >= Self.clockTolerance else {
+            if saysClock { ingestion.logger.log(.info, "the clock agrees with Stripe's again") }
             saysClock = false
             return nil
         }
@@ -141,7 +141,7 @@ actor StripeKeyWatch {
             "this machine's clock is \(seconds) s \(ahead > 0 ? "ahead of" : "behind") Stripe's: set it right. "
             + "Webhooks are refused that look older than five minutes"
         if !saysClock {
-            desk.logger.log(
+            ingestion.logger.log(
                 .warning, "this machine's clock differs from Stripe's; set it right",
                 [
                     ("environment", .string(client.environment.rawValue)),

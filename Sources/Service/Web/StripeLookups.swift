@@ -26,7 +26,7 @@ package struct StripeLookups: Sendable {
     /// How long one reading may take; whoever took it has it for longer.
     private static let limit = Duration.seconds(25)
 
-    private let desk: StripeDesk
+    private let ingestion: StripeIngestion
     private let keyWatches: [StoreEnvironment: StripeKeyWatch]
     /// Many webhooks come at once, and all want what is owed noted: one does it for the others.
     private let noting: SharedWork
@@ -37,16 +37,16 @@ package struct StripeLookups: Sendable {
     ///   - projector: notes what is owed, as ``calls`` says.
     ///   - keyInterval: between looks at whether the operator has mended what only they can mend.
     package init(
-        _ desk: StripeDesk, projector: WebLookupProjector, register: WebLookupRegister,
+        _ ingestion: StripeIngestion, projector: WebLookupProjector, register: WebLookupRegister,
         intervals: Repetition = StripeLookups.intervals, keyInterval: Duration = .seconds(60)
     ) {
-        self.desk = desk
+        self.ingestion = ingestion
         keyWatches = Dictionary(
-            desk.clients.map {
-                ($0.environment, StripeKeyWatch($0, desk, register: register, interval: keyInterval))
+            ingestion.clients.map {
+                ($0.environment, StripeKeyWatch($0, ingestion, register: register, interval: keyInterval))
             }
         ) { first, _ in first }
-        noting = SharedWork { [now = desk.now] in
+        noting = SharedWork { [now = ingestion.now] in
             guard try await projector.catchUp(now: now(), patience: Self.patience) else {
                 throw LedgerError(
                     .unavailable, "another process notes what is to be read from Stripe's API, and takes long")
@@ -71,7 +71,7 @@ package struct StripeLookups: Sendable {
     /// Works until the current task is cancelled.
     package func run(_ watch: WorkWatch) async {
         await withTaskGroup(of: Void.self) { group in
-            for client in desk.clients {
+            for client in ingestion.clients {
                 let work: WorkWatch.Work = client.environment == .production ? .stripeProduction : .stripeSandbox
                 let keyWatch = keyWatches[client.environment]
                 group.addTask {
@@ -97,14 +97,14 @@ package struct StripeLookups: Sendable {
     /// - Throws: `StripeAPIError` where Stripe cannot be asked at all.
     package func round() async throws -> Int {
         var count = 0
-        for client in desk.clients { count += try await round(client) }
+        for client in ingestion.clients { count += try await round(client) }
         return count
     }
 
     private func round(_ client: StripeClient) async throws -> Int {
         try await noting.join()
-        desk.metrics.note(owedLookups: try await register.count(client.environment), client.environment)
-        let due = try await register.take(client.environment, now: desk.now(), limit: Self.width)
+        ingestion.metrics.note(owedLookups: try await register.count(client.environment), client.environment)
+        let due = try await register.take(client.environment, now: ingestion.now(), limit: Self.width)
         // What is read again may be what an event called for, too: then it says nothing new any more.
         for isOfEvent in [true, false] {
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -120,7 +120,7 @@ package struct StripeLookups: Sendable {
     /// - Parameter limit: how long it may take.
     /// - Throws: where it cannot be read now; then it is tried again behind the answer.
     func settle(_ position: Int64, _ environment: StoreEnvironment, within limit: Duration) async throws {
-        guard let client = desk.client(environment)?.taking(.webhooks) else { return }
+        guard let client = ingestion.client(environment)?.taking(.webhooks) else { return }
         let start = ContinuousClock.now
         let end = start + limit
         try await noting.join()
@@ -128,7 +128,7 @@ package struct StripeLookups: Sendable {
         while true {
             let isTakenOver = ContinuousClock.now - start >= Self.othersTime
             let taking = try await register.take(
-                eventAt: position, environment, now: desk.now(), isTakenOver: isTakenOver)
+                eventAt: position, environment, now: ingestion.now(), isTakenOver: isTakenOver)
             switch taking {
             case .taken(let owed): return try await read(owed, client, until: end)
             case .settled: return
@@ -161,16 +161,16 @@ package struct StripeLookups: Sendable {
 
     /// Settles what an event calls for, where the log tells all that is missing; Stripe is not asked.
     private func settleByLog(_ position: Int64, _ environment: StoreEnvironment) async throws -> Bool {
-        guard let (shown, evidence) = try await desk.reader.event(at: position), let evidence else { return false }
+        guard let (shown, evidence) = try await ingestion.reader.event(at: position), let evidence else { return false }
         let event = try StripeEvent(evidence: evidence, of: shown.record)
-        guard let original = try await desk.tracedOriginal(event) else { return false }
-        var reading = StripeReading(environment: environment, readAt: desk.now())
+        guard let original = try await ingestion.tracedOriginal(event) else { return false }
+        var reading = StripeReading(environment: environment, readAt: ingestion.now())
         reading.knownOriginal = original
         try reading.add(subject: StripeEvent.body(evidence, of: shown.record))
         guard reading.next == nil else { return false }
-        let result = try await desk.record(reading)
+        let result = try await ingestion.record(reading)
         try await register.finish(eventAt: position, environment, restingOn: result.end)
-        desk.metrics.count(.webLookups, [result.outcome.label])
+        ingestion.metrics.count(.webLookups, [result.outcome.label])
         return true
     }
 
@@ -197,10 +197,10 @@ package struct StripeLookups: Sendable {
     ) async throws {
         do {
             let (outcome, end) = try await settle(owed, client, until: hurry ?? .now + Self.limit)
-            desk.metrics.count(.webLookups, [outcome.label])
+            ingestion.metrics.count(.webLookups, [outcome.label])
             try await register.finish(owed, restingOn: end)
         } catch let error as StripeAPIError {
-            desk.metrics.count(.webLookups, ["failed"])
+            ingestion.metrics.count(.webLookups, ["failed"])
             let fault = Self.fault(error, owed)
             if case .permission(let operation)? = fault { await keyWatches[owed.environment]?.deny(operation) }
             if hurry != nil, error.kind == .outOfTime {
@@ -213,7 +213,7 @@ package struct StripeLookups: Sendable {
             }
             if error.isOfEveryRequest || hurry != nil { throw error }
         } catch let error as PayloadError {
-            desk.metrics.count(.webLookups, ["failed"])
+            ingestion.metrics.count(.webLookups, ["failed"])
             try await postpone(
                 owed, "what Stripe's API answered cannot be used: \(error)", isOwn: true, fault: nil)
             if hurry != nil { throw error }
@@ -249,20 +249,20 @@ package struct StripeLookups: Sendable {
     /// - Returns: also where the log ended once it held what was read.
     private func settle(
         _ owed: OwedLookup, _ client: StripeClient, until end: ContinuousClock.Instant
-    ) async throws -> (StripeDesk.Outcome, EventMark) {
-        guard let (shown, evidence) = try await desk.reader.event(at: owed.position), let evidence else {
+    ) async throws -> (StripeIngestion.Outcome, EventMark) {
+        guard let (shown, evidence) = try await ingestion.reader.event(at: owed.position), let evidence else {
             return (.withheld, .none)
         }
         let body = StripeEvent.body(evidence, of: shown.record)
         let event = try StripeEvent(evidence: evidence, of: shown.record)
-        var reading = StripeReading(environment: owed.environment, readAt: desk.now())
+        var reading = StripeReading(environment: owed.environment, readAt: ingestion.now())
         // Of what an event calls for, one answer may settle the rest; a thin one says only which object it is about.
         let first = event.followUps.map(\.lookup).filter { $0.path == owed.path || owed.isOfEvent && event.isThin }
         if owed.isOfEvent { try reading.add(subject: body) }
         // Only what the log cannot tell is asked of Stripe.
-        reading.knownOriginal = try await desk.tracedOriginal(event)
+        reading.knownOriginal = try await ingestion.tracedOriginal(event)
         let keyWatch = keyWatches[owed.environment]
-        try await desk.complete(&reading, beginningWith: first) { lookup in
+        try await ingestion.complete(&reading, beginningWith: first) { lookup in
             let request = StripeRequest.get(lookup)
             do {
                 let answer = try await client.send(request, within: end - .now)
@@ -273,20 +273,20 @@ package struct StripeLookups: Sendable {
                 return nil
             }
         }
-        let result = try await desk.record(reading)
+        let result = try await ingestion.record(reading)
         return (result.outcome, result.end)
     }
 
     /// Leaves something to whoever takes it next, now.
     private func letGo(_ owed: OwedLookup, _ reason: String) async throws {
-        let now = desk.now()
+        let now = ingestion.now()
         try await Task { [register] in
             try await register.postpone(owed, to: now, isOwn: false, fault: nil, reason)
         }.value
     }
 
     private func giveUp(_ owed: OwedLookup, _ why: String, _ reason: String) async throws {
-        desk.logger.log(
+        ingestion.logger.log(
             .error, "something of Stripe's is not read any more: \(why)",
             [("position", .integer(owed.position)), ("error", .string(reason))])
         try await register.finish(owed)
@@ -295,9 +295,9 @@ package struct StripeLookups: Sendable {
     private func postpone(
         _ owed: OwedLookup, _ reason: String, isOwn: Bool, fault: WebLookupFault?
     ) async throws {
-        let now = desk.now()
+        let now = ingestion.now()
         // Also when this task was cancelled: another goes on at once.
-        try await Task { [register, logger = desk.logger] in
+        try await Task { [register, logger = ingestion.logger] in
             if let since = owed.failingSince, now.milliseconds - since.milliseconds > Self.longestFailing {
                 return try await giveUp(owed, "it could not be read for thirty days", reason)
             }
@@ -320,7 +320,7 @@ package struct StripeLookups: Sendable {
     private static let longestFailing: Int64 = 30 * Timestamp.millisecondsPerDay
 }
 
-extension StripeDesk.Outcome {
+extension StripeIngestion.Outcome {
     /// As it is counted.
     fileprivate var label: String {
         switch self {

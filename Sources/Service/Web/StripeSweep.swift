@@ -31,7 +31,7 @@ package struct StripeSweep: Sendable {
     /// How long one page may take; what was sent meanwhile is read by the next sweep.
     private static let patience = Duration.seconds(25)
 
-    private let desk: StripeDesk
+    private let ingestion: StripeIngestion
     private let register: WebSweepRegister
     private let lists: @Sendable (StripeClient) -> StripeImport
     private let intervals: Repetition
@@ -39,10 +39,10 @@ package struct StripeSweep: Sendable {
 
     /// - Parameter lists: reads everything that an account holds.
     package init(
-        _ desk: StripeDesk, register: WebSweepRegister, intervals: Repetition = StripeSweep.intervals,
+        _ ingestion: StripeIngestion, register: WebSweepRegister, intervals: Repetition = StripeSweep.intervals,
         listIntervals: Repetition = StripeSweep.listIntervals, lists: @escaping @Sendable (StripeClient) -> StripeImport
     ) {
-        self.desk = desk
+        self.ingestion = ingestion
         self.register = register
         self.intervals = intervals
         self.listIntervals = listIntervals
@@ -52,7 +52,7 @@ package struct StripeSweep: Sendable {
     /// Works until the current task is cancelled.
     package func run(_ watch: WorkWatch) async {
         await withTaskGroup(of: Void.self) { group in
-            for client in desk.clients {
+            for client in ingestion.clients {
                 let isLive = client.environment == .production
                 group.addTask {
                     await intervals.run {
@@ -76,7 +76,7 @@ package struct StripeSweep: Sendable {
     /// everything else.
     package func runOnce() async throws -> [Report?] {
         var reports: [Report?] = []
-        for client in desk.clients {
+        for client in ingestion.clients {
             let report = try await sweep(client)
             if report != nil { _ = try await fillGap(client) }
             reports.append(report)
@@ -90,14 +90,14 @@ package struct StripeSweep: Sendable {
     private func fillGap(_ client: StripeClient) async throws -> Repetition.Outcome {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
         let standings = try await register.standings()
-        desk.metrics.note(standings, at: desk.now())
+        ingestion.metrics.note(standings, at: ingestion.now())
         guard standings.contains(where: { $0.environment == client.environment && $0.gap != nil }) else { return .done }
         guard let report = try await lists(client).run() else { return .elsewhere }
         let standing = report.standing
         guard standing.failed.isEmpty else {
             throw UnreadObjects(count: standing.failed.count, example: report.failures.min { $0.key < $1.key })
         }
-        desk.logger.log(
+        ingestion.logger.log(
             standing.unowned > 0 || standing.refused > 0 ? .warning : .info,
             standing.unowned > 0
                 ? "everything that the Stripe account holds is read; some of it belongs to nobody: see `rightful import --help`"
@@ -115,10 +115,10 @@ package struct StripeSweep: Sendable {
     private func sweep(_ client: StripeClient) async throws -> Report? {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
         // Stripe dates its events, so a wrong clock of ours must not say up to when they are known.
-        let start = client.clock.reading(at: desk.now())
+        let start = client.clock.reading(at: ingestion.now())
         guard var sweep = try await register.begin(client.environment, now: start) else { return nil }
         if let gap = sweep.gap {
-            desk.logger.log(
+            ingestion.logger.log(
                 gap.from == nil ? .info : .warning,
                 "Stripe lists no events from before this: everything that the account holds is read as well",
                 name + [
@@ -129,7 +129,7 @@ package struct StripeSweep: Sendable {
             let report = try await Lease.keepAlive(by: { [register, sweep] in try await register.touch(sweep) }) {
                 try await readOn(&sweep, client)
             }
-            desk.logger.log(
+            ingestion.logger.log(
                 report.recorded > 0 || report.refused > 0 ? .warning : .info,
                 report.recorded > 0
                     ? "webhooks of Stripe's were missing, and are recorded now" : "Stripe's events are read",
@@ -154,7 +154,7 @@ package struct StripeSweep: Sendable {
             let until = min(sweep.end, sweep.from.adding(milliseconds: Self.part))
             let (part, ends) = try await read(from: sweep.from, until: until, client)
             // Its first answer may be the first that tells the time.
-            sweep.end(noLaterThan: client.clock.reading(at: desk.now()))
+            sweep.end(noLaterThan: client.clock.reading(at: ingestion.now()))
             try await register.advance(
                 &sweep, to: min(until, sweep.end), read: part.read, recorded: part.recorded, refused: part.refused,
                 restingOn: ends)
@@ -174,7 +174,7 @@ package struct StripeSweep: Sendable {
         var report = Report()
         var ends: Set<EventMark> = []
         for types in StripeEventType.lists {
-            try await desk.pages(
+            try await ingestion.pages(
                 client, within: Self.patience,
                 path: { StripeEventType.page(types, from: from, until: until, after: $0) }
             ) { try await record($0, client.environment, &report, &ends) }
@@ -195,7 +195,7 @@ package struct StripeSweep: Sendable {
         report.read += page.elements.count
         report.refused += page.elements.count - drafts.count
         let outcomes = try await withThrowingTaskGroup(of: AppendOutcome.self) { group in
-            for draft in drafts { group.addTask { try await desk.append(draft) } }
+            for draft in drafts { group.addTask { try await ingestion.append(draft) } }
             return try await group.reduce(into: [AppendOutcome]()) { $0.append($1) }
         }
         ends.formUnion(outcomes.map(\.end))
@@ -204,7 +204,7 @@ package struct StripeSweep: Sendable {
         for (outcome, count) in [
             ("recorded", recorded), ("known", drafts.count - recorded), ("refused", page.elements.count - drafts.count),
         ] where count > 0 {
-            desk.metrics.count(.webSweeps, [outcome], by: count)
+            ingestion.metrics.count(.webSweeps, [outcome], by: count)
         }
     }
 }

@@ -138,7 +138,7 @@ struct ServeCommand: Command {
             let stripe = StripeWork(
                 files.stripe, sharing: stripePaces, session, writer: writer, reader: reader, metrics: metrics,
                 logger: logger)
-            let streams = storeWork.streams.with(web: stripe.desk.environments, register: stripe.register)
+            let streams = storeWork.streams.with(web: stripe.ingestion.environments, register: stripe.register)
             let webhooks = WebhookParts(
                 configuration, streams: streams, session, writer: writer, reader: reader, appended: appended,
                 metrics: metrics, logger: logger)
@@ -152,7 +152,7 @@ struct ServeCommand: Command {
                 deviceTrust: configuration.apps.deviceTrust, passKeys: files.passKeys.ring,
                 passTTL: configuration.passTTL, ledgerID: ledgerID, logKey: logKey,
                 trustedProxies: configuration.trustedProxies,
-                storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.desk)),
+                storeChecks: StoreChecks(storeChecks, stripe: StripeCheck(stripe.ingestion)),
                 streams: streams, streamDeliveries: storeWork.deliveries, missedDeliveries: missed,
                 stripe: files.stripe.webhooks,
                 stripeLookups: stripe.lookups,

@@ -106,7 +106,7 @@ final class KitService: Sendable {
         let client = try verifiers.shop?.client()
         let lookups = client.map { client in
             StripeLookups(
-                StripeDesk([client], reader: reader, metrics: metrics, logger: logger, now: now) {
+                StripeIngestion([client], reader: reader, metrics: metrics, logger: logger, now: now) {
                     try await writer.append($0)
                 }, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),
                 register: WebLookupRegister(pool: pool))

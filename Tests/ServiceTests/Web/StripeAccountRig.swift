@@ -123,7 +123,7 @@ final class StripeAccountRig: Sendable {
         for line in owners { try list.add(line.id, of: #require(CustomerID(line.customer)), for: line.product) }
         let ids = owners.map(\.id).joined(separator: " ")
         return StripeImport(
-            rig.stripeDesk, try #require(rig.stripeDesk.client(.production)),
+            rig.stripeIngestion, try #require(rig.stripeIngestion.client(.production)),
             register: WebImportRegister(
                 pool: rig.pool, environment: .production, ownerMetadata: ownerMetadata,
                 owners: owners.isEmpty ? nil : Digest(SHA256.hash(Array(ids.utf8))), holder: holder),

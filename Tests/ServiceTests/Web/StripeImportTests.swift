@@ -132,13 +132,14 @@ struct StripeImportTests {
     func lost() async throws {
         let rig = try await StripeAccountRig()
         try await rig.sell(to: "c-1")
-        let desk = rig.rig.stripeDesk
+        let ingestion = rig.rig.stripeIngestion
         let log = try await LosingLog(rig.rig)
-        let losing = StripeDesk(
-            desk.clients, reader: desk.reader, metrics: desk.metrics, logger: desk.logger, now: desk.now
+        let losing = StripeIngestion(
+            ingestion.clients, reader: ingestion.reader, metrics: ingestion.metrics, logger: ingestion.logger,
+            now: ingestion.now
         ) { try await log.append($0) }
         let lists = StripeImport(
-            losing, try #require(desk.client(.production)),
+            losing, try #require(ingestion.client(.production)),
             register: WebImportRegister(
                 pool: rig.rig.pool, environment: .production, ownerMetadata: nil, holder: "test"),
             intervals: .impatient)
@@ -214,7 +215,7 @@ struct StripeImportTests {
         defer { server.stop() }
         let rig = try await StripeRig.make(api: server.url).rig
         let lists = StripeImport(
-            rig.stripeDesk, try #require(rig.stripeDesk.client(.production)),
+            rig.stripeIngestion, try #require(rig.stripeIngestion.client(.production)),
             register: WebImportRegister(
                 pool: rig.pool, environment: .production, ownerMetadata: nil, holder: "test"), intervals: .impatient)
         for _ in 1...2 {

@@ -100,10 +100,11 @@ struct StripeLookupTests {
         shelf.fail(.answer(500, "{}"))
         #expect(try await stripe.deliver(StripeShelf.refunded).status == 200)
         shelf.fail(nil)
-        let (pool, desk) = (stripe.rig.pool, stripe.rig.stripeDesk)
+        let (pool, ingestion) = (stripe.rig.pool, stripe.rig.stripeIngestion)
         let log = try await LosingLog(stripe.rig)
-        let losing = StripeDesk(
-            desk.clients, reader: desk.reader, metrics: desk.metrics, logger: desk.logger, now: desk.now
+        let losing = StripeIngestion(
+            ingestion.clients, reader: ingestion.reader, metrics: ingestion.metrics, logger: ingestion.logger,
+            now: ingestion.now
         ) { try await log.append($0) }
         let lookups = StripeLookups(
             losing, projector: WebLookupProjector(pool: pool, calls: StripeLookups.calls),

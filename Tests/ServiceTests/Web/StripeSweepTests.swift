@@ -184,13 +184,13 @@ struct StripeSweepTests {
         let (stripe, list, server, _) = try await Self.make()
         defer { server.stop() }
         list.add("invoice.paid", StripeBody.invoice("c-1"), id: "evt_1", created: StripeRig.noon - 60)
-        let (pool, lists) = (stripe.rig.pool, stripe.rig.stripeDesk)
+        let (pool, lists) = (stripe.rig.pool, stripe.rig.stripeIngestion)
         let log = try await LosingLog(stripe.rig)
-        let desk = StripeDesk(
+        let ingestion = StripeIngestion(
             Array(lists.clients.prefix(1)), reader: lists.reader, metrics: lists.metrics, logger: lists.logger,
             now: lists.now
         ) { try await log.append($0) }
-        let sweep = StripeSweep(desk, register: WebSweepRegister(pool: pool, holder: "test")) { client in
+        let sweep = StripeSweep(ingestion, register: WebSweepRegister(pool: pool, holder: "test")) { client in
             StripeImport(
                 lists, client,
                 register: WebImportRegister(

@@ -49,7 +49,7 @@ struct StripeTroubleTests {
         /// What another process, or the same one started again, would read with.
         func lookups(keyInterval: Duration = .zero) -> StripeLookups {
             StripeLookups(
-                rig.stripeDesk, projector: WebLookupProjector(pool: rig.pool, calls: StripeLookups.calls),
+                rig.stripeIngestion, projector: WebLookupProjector(pool: rig.pool, calls: StripeLookups.calls),
                 register: register,
                 intervals: Repetition(
                     regular: .milliseconds(20), elsewhere: .milliseconds(20), retry: .milliseconds(20),

@@ -60,7 +60,7 @@ struct CheckCommand: Command {
                     $0.check(session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
                 },
                 stripe: StripeCheck(
-                    StripeWork.desk(
+                    StripeWork.ingestion(
                         stripe, session, writer: writer, reader: reader,
                         metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion),
                         logger: Logger(now: context.now, sink: { _ in }))))

@@ -40,17 +40,17 @@ struct StripeImporting: Sendable {
                     throw CommandFailure(
                         description: "\(place): no product of the catalog is called '\(product)'; nothing was imported")
                 }
-                let desk = StripeWork.desk(
+                let ingestion = StripeWork.ingestion(
                     files, session, writer: LedgerWriter(pool: session.pool, clock: session.clock), reader: reader,
                     metrics: Metrics(version: Version.number, foldVersion: OriginalState.foldVersion), logger: logger)
-                guard let client = desk.client(environment) else {
+                guard let client = ingestion.client(environment) else {
                     throw CommandFailure(
                         description:
                             "no account of Stripe's is configured for \(environment.rawValue): see `stripe` in "
                             + "docs/configuration.md")
                 }
                 let job = StripeImport(
-                    desk, client,
+                    ingestion, client,
                     register: WebImportRegister(
                         pool: session.pool, environment: environment, ownerMetadata: ownerMetadata,
                         owners: owners?.hash,

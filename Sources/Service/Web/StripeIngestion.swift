@@ -5,7 +5,7 @@ package import StripeAPI
 import StripePayloads
 
 /// What the background work that reads Stripe's API has in common: clients, reader and append.
-package struct StripeDesk: Sendable {
+package struct StripeIngestion: Sendable {
     /// One for each environment at most.
     let clients: [StripeClient]
     let reader: LedgerReader
