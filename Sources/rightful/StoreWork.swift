@@ -13,7 +13,7 @@ struct StoreWork: Sendable {
     private let watched: [StreamWatch.Watched]
     private let register: StreamRegister
     private let repairer: StoreRepairer
-    private let desks: [ConsumptionAnswerer.Desk]
+    private let consentedApps: [ConsumptionAnswerer.ConsentedApp]
     private let answersConsumption: Bool
     private let consumption: ConsumptionRegister
     private let reader: LedgerReader
@@ -43,10 +43,10 @@ struct StoreWork: Sendable {
             checks.flatMap { check in (environments[check.app] ?? []).map { (check, $0) } },
             register: CheckRegister(pool: session.pool, holder: session.holder), reader: reader, metrics: metrics,
             logger: logger, now: clock.now)
-        desks = accesses.flatMap { access -> [ConsumptionAnswerer.Desk] in
+        consentedApps = accesses.flatMap { access -> [ConsumptionAnswerer.ConsentedApp] in
             guard let policy = access.app.consumption, let client = clients[access.app.bundleID] else { return [] }
             return access.app.environments.sorted { $0.rawValue < $1.rawValue }.map {
-                ConsumptionAnswerer.Desk(client: client, environment: $0, policy: policy)
+                ConsumptionAnswerer.ConsentedApp(client: client, environment: $0, policy: policy)
             }
         }
         answersConsumption = configuration.sendsWebhooks
@@ -76,7 +76,8 @@ struct StoreWork: Sendable {
             if answersConsumption {
                 group.addTask {
                     await ConsumptionAnswerer(
-                        desks, register: consumption, reader: reader, metrics: metrics, logger: logger, watch: watch,
+                        consentedApps, register: consumption, reader: reader, metrics: metrics, logger: logger,
+                        watch: watch,
                         now: now
                     ) { try await writer.append($0) }.run()
                 }

@@ -12,8 +12,8 @@ import Synchronization
 /// again; it is the same one, because it depends only on the facts and the instant of the question, and the store keeps
 /// the last.
 package final class ConsumptionAnswerer: Sendable {
-    /// One app's questions of one environment, and who answers them.
-    package struct Desk: Sendable {
+    /// An app in one environment whose customers consented, and who answers its questions.
+    package struct ConsentedApp: Sendable {
         let client: StoreAPIClient
         let environment: StoreEnvironment
         let policy: ConsumptionPolicy
@@ -59,7 +59,7 @@ package final class ConsumptionAnswerer: Sendable {
         var failures: Int
     }
 
-    private let desks: [Desk]
+    private let apps: [ConsentedApp]
     private let register: ConsumptionRegister
     private let reader: LedgerReader
     private let append: @Sendable (EventDraft) async throws -> AppendOutcome
@@ -71,15 +71,15 @@ package final class ConsumptionAnswerer: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - desks: one for each app and environment whose customers consented.
+    ///   - apps: one for each app and environment whose customers consented.
     ///   - watch: says when looking fails.
     ///   - append: records an event.
     package init(
-        _ desks: [Desk], register: ConsumptionRegister, reader: LedgerReader, metrics: Metrics, logger: Logger,
+        _ apps: [ConsentedApp], register: ConsumptionRegister, reader: LedgerReader, metrics: Metrics, logger: Logger,
         watch: WorkWatch?, intervals: Intervals = Intervals(), now: @escaping @Sendable () -> Timestamp,
         append: @escaping @Sendable (EventDraft) async throws -> AppendOutcome
     ) {
-        self.desks = desks
+        self.apps = apps
         self.register = register
         self.reader = reader
         self.metrics = metrics
@@ -101,20 +101,20 @@ package final class ConsumptionAnswerer: Sendable {
     /// Takes in what was asked since the last look, and answers what is open.
     package func look() async throws {
         if state.withLock({ $0.since == nil }) {
-            let since = try await register.begin(desks.map(\.stream), now: now())
+            let since = try await register.begin(apps.map(\.stream), now: now())
             state.withLock { $0.since = since }
         }
-        guard !desks.isEmpty else { return }
+        guard !apps.isEmpty else { return }
         try await takeIn()
-        for desk in desks {
+        for app in apps {
             let due = state.withLock { state -> [ConsumptionRequest] in
                 let now = now()
-                if let rest = state.resting[desk.stream], rest.until > now { return [] }
+                if let rest = state.resting[app.stream], rest.until > now { return [] }
                 return state.open.values
-                    .filter { $0.stream == desk.stream && state.failed[$0.position].map { $0.until <= now } ?? true }
+                    .filter { $0.stream == app.stream && state.failed[$0.position].map { $0.until <= now } ?? true }
                     .sorted { rank($0, state, now) < rank($1, state, now) }
             }
-            if !due.isEmpty { try await work(through: due, at: desk) }
+            if !due.isEmpty { try await work(through: due, for: app) }
         }
         noteOpen()
     }
@@ -151,21 +151,21 @@ package final class ConsumptionAnswerer: Sendable {
         let open = state.withLock { state in
             Dictionary(grouping: state.open.values, by: \.stream).mapValues(\.count)
         }
-        metrics.note(openConsumptionRequests: desks.map { ($0.stream, open[$0.stream] ?? 0) })
+        metrics.note(openConsumptionRequests: apps.map { ($0.stream, open[$0.stream] ?? 0) })
     }
 
-    private func work(through due: [ConsumptionRequest], at desk: Desk) async throws {
-        guard try await register.hold(desk.stream) else { return }
+    private func work(through due: [ConsumptionRequest], for app: ConsentedApp) async throws {
+        guard try await register.hold(app.stream) else { return }
         var failure: StoreAPIError?
         do {
             for request in due {
                 try Task.checkCancellation()
                 // Each answer takes its time, and another may have taken over meanwhile.
-                guard try await register.hold(desk.stream) else { return }
+                guard try await register.hold(app.stream) else { return }
                 do {
                     let seen = state.withLock { $0.seen }
                     if try await register.settled([request.position], knownAt: seen).isEmpty {
-                        try await end(request, at: desk, knownAt: seen)
+                        try await end(request, for: app, knownAt: seen)
                     }
                     state.withLock { $0.close(request.position) }
                 } catch let error as StoreAPIError where !Task.isCancelled {
@@ -178,19 +178,19 @@ package final class ConsumptionAnswerer: Sendable {
                     if error.reach != .oneRequest { break }
                 }
             }
-            try await register.release(desk.stream)
+            try await register.release(app.stream)
         } catch {
             // Also when this task is cancelled: another process goes on at once.
-            await Task { [register] in try? await register.release(desk.stream) }.value
+            await Task { [register] in try? await register.release(app.stream) }.value
             throw error
         }
         state.withLock { state in
-            guard let failure, failure.reach != .oneRequest else { return state.resting[desk.stream] = nil }
+            guard let failure, failure.reach != .oneRequest else { return state.resting[app.stream] = nil }
             // Not beyond the last moment at which somebody's answer may still be in time.
-            let first = state.open.values.filter { $0.stream == desk.stream }.map(\.deadline).min()
-            state.resting[desk.stream] = rest(after: state.resting[desk.stream], before: first)
+            let first = state.open.values.filter { $0.stream == app.stream }.map(\.deadline).min()
+            state.resting[app.stream] = rest(after: state.resting[app.stream], before: first)
         }
-        if let failure { report(failure, desk.stream) }
+        if let failure { report(failure, app.stream) }
     }
 
     /// The next rest, which leaves time for an attempt before a deadline.
@@ -216,17 +216,17 @@ package final class ConsumptionAnswerer: Sendable {
     ///
     /// - Parameter seen: the end of the log at which it was known.
     /// - Throws: `StoreAPIError` where it may still be answered later.
-    private func end(_ request: ConsumptionRequest, at desk: Desk, knownAt seen: EventMark) async throws {
+    private func end(_ request: ConsumptionRequest, for app: ConsentedApp, knownAt seen: EventMark) async throws {
         guard now() < request.deadline else {
             let wasInTime = request.recordedAt < request.deadline
             return try await settle(request, nil, wasInTime ? .tooLate : .withheld(.heardTooLate), knownAt: seen)
         }
-        switch try await decision(request, desk.policy) {
+        switch try await decision(request, app.policy) {
         case .withhold(let reason): try await settle(request, nil, .withheld(reason), knownAt: seen)
         case .tell(let information):
             do {
-                try await desk.client.send(
-                    try .consumption(information, of: request.transactionID), in: desk.environment,
+                try await app.client.send(
+                    try .consumption(information, of: request.transactionID), in: app.environment,
                     within: Self.patience)
                 try await settle(request, information, .accepted, knownAt: seen)
             } catch let error as StoreAPIError {

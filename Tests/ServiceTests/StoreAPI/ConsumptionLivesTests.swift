@@ -20,7 +20,7 @@ struct ConsumptionLivesTests {
         let writer = rig.application.writer
         let answerer = ConsumptionAnswerer(
             StoreEnvironment.allCases.map {
-                ConsumptionAnswerer.Desk(
+                ConsumptionAnswerer.ConsentedApp(
                     client: client, environment: $0,
                     policy: ConsumptionPolicy(
                         sampleContentProvided: true, refundPreference: seed == 1 ? .grantProrated : .grantFull,

@@ -36,14 +36,14 @@ struct ConsumptionStage {
         consents: Bool = true, append: (@Sendable (EventDraft) async throws -> AppendOutcome)? = nil
     ) throws -> ConsumptionAnswerer {
         let client = try #require(rig.asked?.clients.first)
-        let desks = StoreEnvironment.allCases.map {
-            ConsumptionAnswerer.Desk(
+        let consentedApps = StoreEnvironment.allCases.map {
+            ConsumptionAnswerer.ConsentedApp(
                 client: client, environment: $0,
                 policy: ConsumptionPolicy(sampleContentProvided: false, refundPreference: preference))
         }
         let writer = rig.application.writer
         return ConsumptionAnswerer(
-            consents ? desks : [], register: ConsumptionRegister(pool: rig.pool, holder: holder),
+            consents ? consentedApps : [], register: ConsumptionRegister(pool: rig.pool, holder: holder),
             reader: rig.application.reader, metrics: rig.application.metrics, logger: rig.application.logger,
             watch: nil, now: rig.application.now,
             append: append ?? { try await writer.append($0) })
