@@ -204,7 +204,7 @@ struct AnswerChangePage {
 
     /// At which instant something is looked at: now, where a clock that was ahead has dated it.
     private func believed(_ instant: Timestamp) -> Timestamp {
-        guard let present, LookedAhead.isAhead(instant, of: present) else { return instant }
+        guard let present, ClockAheadDetector.isAhead(instant, of: present) else { return instant }
         return present
     }
 
@@ -247,7 +247,7 @@ struct AnswerChangePage {
                 try PurchaseWalk(
                     known(first, on: connection).facts, knownAt: first, at: begun, key, history.names, teller)
             }
-        if let present, LookedAhead.isAhead(begun, of: present) {
+        if let present, ClockAheadDetector.isAhead(begun, of: present) {
             try walk.goBack(to: present, known(first, on: connection), knownAt: first)
         }
         for catalog in pending {

@@ -21,7 +21,7 @@ package struct WebhookProjector: Sendable {
     private let pageCustomers: Int
     private let patience: Duration
     private let catalogs = CatalogCache()
-    private let lookedAhead: LookedAhead
+    private let clockAhead: ClockAheadDetector
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
     private let teller: any PurchaseTeller
@@ -47,7 +47,7 @@ package struct WebhookProjector: Sendable {
         self.pageCustomers = pageCustomers
         self.teller = teller
         self.patience = patience
-        lookedAhead = LookedAhead(settle: settle)
+        clockAhead = ClockAheadDetector(settle: settle)
         self.showDrift = showDrift
         self.show = show
     }
@@ -70,9 +70,9 @@ package struct WebhookProjector: Sendable {
     package func step(now: @Sendable () -> Timestamp) async throws -> Progress {
         try await pool.run(doing: "looking for what webhooks are to tell") { connection in
             let now = now()
-            var present = lookedAhead.present(now)
-            var isSearched = present.map { lookedAhead.isPossible(at: $0) } ?? false
-            if isSearched, try Self.isSigned(after: LookedAhead.limit(of: now), on: connection) {
+            var present = clockAhead.present(now)
+            var isSearched = present.map { clockAhead.isPossible(at: $0) } ?? false
+            if isSearched, try Self.isSigned(after: ClockAheadDetector.limit(of: now), on: connection) {
                 (present, isSearched) = (nil, false)
             }
             if !isSearched, let next = try Self.idleUntil(now, on: connection) { return .done(until: next) }
@@ -147,8 +147,9 @@ package struct WebhookProjector: Sendable {
         // Before the indexes are prescribed, of which none leads there.
         let ahead =
             isSearched
-            ? try WatchedAnswer.looked(after: LookedAhead.limit(of: now), limit: pageCustomers, on: connection) : nil
-        lookedAhead.noteLook(at: now)
+            ? try WatchedAnswer.looked(after: ClockAheadDetector.limit(of: now), limit: pageCustomers, on: connection)
+            : nil
+        clockAhead.noteLook(at: now)
         try connection.walkByIndex()
         let share = try share(on: connection)
         var scopes = try AnswerScope.all(on: connection)
@@ -190,7 +191,7 @@ package struct WebhookProjector: Sendable {
                 changed.append(scopes[walking])
             }
         }
-        if let ahead, ahead.isEmpty { lookedAhead.noteNone(at: now) }
+        if let ahead, ahead.isEmpty { clockAhead.noteNone(at: now) }
         try page.withdraw(on: connection)
         try Outbox.add(recorded + page.messages + (differences?.messages ?? []), on: connection)
         try page.write(on: connection)

@@ -6,7 +6,7 @@ import Synchronization
 /// Their rows say so, but no index finds these rows; so they are searched when this process starts, and when its clock
 /// went back. The clock that went back may be the wrong one, and then what has begun since would be reported as ended;
 /// so it is believed only once it has gone on for a while.
-final class LookedAhead: Sendable {
+final class ClockAheadDetector: Sendable {
     /// How far ahead an instant may lie and is still taken for the present, in milliseconds: the clocks of several machines differ,
     /// and the present comes to it by itself before long.
     private static let tolerance: Int64 = 600_000
