@@ -79,15 +79,15 @@ package struct DeliveryRegister: Sendable {
 
     private let pool: PostgresPool
     private let patience: Duration
-    private let hurryPage: Int
+    private let retryPage: Int
     /// The same for endpoints of RevenueCat's format, at the least, in seconds: their receivers have a minute for an answer.
     private static let longPatience = 90
 
     /// - Parameters:
     ///   - patience: after how long another process may send what was handed out; more than an attempt takes.
-    ///   - hurryPage: of how many deliveries at once the next try is put forward.
-    package init(pool: PostgresPool, patience: Duration = .seconds(60), hurryPage: Int = 5000) {
-        (self.pool, self.patience, self.hurryPage) = (pool, patience, hurryPage)
+    ///   - retryPage: of how many deliveries at once the next try is put forward.
+    package init(pool: PostgresPool, patience: Duration = .seconds(60), retryPage: Int = 5000) {
+        (self.pool, self.patience, self.retryPage) = (pool, patience, retryPage)
     }
 
     /// Takes what is due, of those endpoints first that wait the longest.
@@ -116,7 +116,7 @@ package struct DeliveryRegister: Sendable {
                     $0.endpoint < $1.endpoint
                 }
                 guard !ready.isEmpty else { return [] }
-                try Outbox.hurry(ready.filter(\.isHurried).map(\.endpoint), limit: hurryPage, on: connection)
+                try Outbox.retryNow(ready.filter(\.isHurried).map(\.endpoint), limit: retryPage, on: connection)
                 return try connection.query(
                     Self.taking,
                     [
@@ -192,7 +192,7 @@ package struct DeliveryRegister: Sendable {
                 let ended = try Self.note(outcomes, on: connection)
                 try Self.goOn(ended, on: connection)
                 for endpoint in try Self.mended(outcomes, on: connection) {
-                    try Outbox.hurry(endpoint, on: connection)
+                    try Outbox.retryNow(endpoint, on: connection)
                 }
                 try Self.letGoOfFarewells(outcomes, on: connection)
                 return try EndpointTurn.note(outcomes, on: connection)

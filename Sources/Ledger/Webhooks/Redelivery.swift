@@ -119,7 +119,7 @@ extension DeliveryList {
                 let left = Array(page.filter { $0 > progress.after }.prefix(limit - progress.taken))
                 if let last = left.last {
                     try Outbox.lock([endpoint], on: connection)
-                    progress.count += try Outbox.hurry(endpoint, left, on: connection)
+                    progress.count += try Outbox.retryNow(endpoint, left, on: connection)
                     progress.count += try Outbox.wait(left, for: endpoint, on: connection)
                     (progress.after, progress.taken) = (last, progress.taken + left.count)
                 }

@@ -48,7 +48,7 @@ enum StoredEndpoint {
                     held_until = NULL, due_at = clock_timestamp()
                 WHERE ledger_id = $1 AND endpoint = $2
                 """, named)
-            try Outbox.hurry(fact.endpointID, on: connection)
+            try Outbox.retryNow(fact.endpointID, on: connection)
         case .removed:
             // What it was sent goes with the next look for what is old.
             for table in ["webhook_endpoint", "webhook_secret"] {
@@ -92,7 +92,7 @@ enum StoredEndpoint {
                 due_at = clock_timestamp()
             WHERE ledger_id = $1 AND endpoint = $2
             """, named)
-        try Outbox.hurry(endpoint, on: connection)
+        try Outbox.retryNow(endpoint, on: connection)
     }
 }
 

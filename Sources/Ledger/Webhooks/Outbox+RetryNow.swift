@@ -7,7 +7,7 @@ import PostgresClient
 // what is due do it in pages; should one die, the next goes on.
 extension Outbox {
     /// Notes that whatever an endpoint is to be sent again later is due now.
-    static func hurry(_ endpoint: String, on connection: isolated PostgresConnection) throws {
+    static func retryNow(_ endpoint: String, on connection: isolated PostgresConnection) throws {
         try connection.query(
             """
             UPDATE webhook_endpoint SET is_hurried = true, due_at = clock_timestamp()
@@ -20,7 +20,7 @@ extension Outbox {
     /// - Parameters:
     ///   - endpoints: those of which that is noted.
     ///   - limit: the most deliveries.
-    static func hurry(
+    static func retryNow(
         _ endpoints: [String], limit: Int, on connection: isolated PostgresConnection
     ) throws {
         var left = limit
@@ -48,7 +48,7 @@ extension Outbox {
     /// Lets some deliveries that wait for their next try be due now; the endpoint is locked.
     ///
     /// - Returns: how many of them did.
-    static func hurry(
+    static func retryNow(
         _ endpoint: String, _ numbers: [Int64], on connection: isolated PostgresConnection
     ) throws -> Int {
         let named: [PostgresValue] = [.int(ledgerID), .text(endpoint)]

@@ -6,7 +6,7 @@ import Testing
 @testable import Ledger
 
 @Suite("Putting forward what waits for its next try", .timeLimit(.minutes(1)))
-struct HurryTests {
+struct RetryNowTests {
     /// A ledger with an endpoint to which many customers' deliveries are to be tried again much later, and one that has nothing.
     private static func ledger(_ customers: Int) async throws -> TestLedger {
         let ledger = try await TestLedger()
@@ -58,13 +58,13 @@ struct HurryTests {
     func pages() async throws {
         let ledger = try await Self.ledger(2600)
         try await ledger.pool.withConnection { connection in
-            try connection.transaction { try Outbox.hurry("we_1", on: $0) }
+            try connection.transaction { try Outbox.retryNow("we_1", on: $0) }
         }
         #expect(try await Self.due(ledger) == (0, 0, true), "the order itself is one row")
         // Each dies with what it took.
         func take() async throws -> [DueDelivery] {
             let register = DeliveryRegister(
-                pool: ledger.database.pool(connections: 1), patience: .seconds(60), hurryPage: 1000)
+                pool: ledger.database.pool(connections: 1), patience: .seconds(60), retryPage: 1000)
             return try await register.take(limit: 10) { _ in 2 }
         }
         for round in 1...2 {
@@ -92,11 +92,11 @@ struct HurryTests {
         let ledger = try await Self.ledger(30)
         try await ledger.pool.withConnection { connection in
             try connection.transaction { connection in
-                try Outbox.hurry("we_1", on: connection)
-                try Outbox.hurry("we_2", on: connection)
+                try Outbox.retryNow("we_1", on: connection)
+                try Outbox.retryNow("we_2", on: connection)
             }
         }
-        let register = DeliveryRegister(pool: ledger.pool, hurryPage: 20)
+        let register = DeliveryRegister(pool: ledger.pool, retryPage: 20)
         let taken = try await register.take(limit: 10) { _ in 64 }
         #expect(taken.count == 20)
         let rest = try await register.take(limit: 10) { _ in 64 }
