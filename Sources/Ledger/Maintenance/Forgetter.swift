@@ -199,7 +199,8 @@ package struct Forgetter: Sendable {
         try AppendWrite.run(
             plan,
             and: [
-                Outbox.farewells(to: people, at: plan.events.first?.position ?? head.position, plan.head.recordedAt),
+                Outbox.forgottenNotices(
+                    to: people, at: plan.events.first?.position ?? head.position, plan.head.recordedAt),
                 PostgresStatement(
                     "DELETE FROM identity WHERE ledger_id = $1 AND identity = ANY($2)",
                     [.int(ledgerID), .intArray(scope.identities.map(\.ref.number))]),

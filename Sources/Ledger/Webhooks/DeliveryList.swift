@@ -126,7 +126,7 @@ package struct DeliveryList: Sendable {
     package func prune(now: Timestamp, limit: Int = 1000) async throws -> Pruning {
         let oldest = now.adding(milliseconds: -Self.retention)
         let register = DeliveryRegister(pool: pool)
-        let said = try await letGoOfFarewells(now: now, limit: limit, register)
+        let said = try await letGoOfForgottenNotices(now: now, limit: limit, register)
         let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(
                 """
@@ -177,7 +177,8 @@ package struct DeliveryList: Sendable {
     /// Gives up the last words about whoever was forgotten that could not be said in as long as is tried.
     ///
     /// Such are those to an endpoint that is paused, or removed. Returns whether more is left.
-    private func letGoOfFarewells(now: Timestamp, limit: Int, _ register: DeliveryRegister) async throws -> Bool {
+    private func letGoOfForgottenNotices(now: Timestamp, limit: Int, _ register: DeliveryRegister) async throws -> Bool
+    {
         let oldest = now.adding(milliseconds: -DeliverySchedule.patience)
         let numbers = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.query(

@@ -29,7 +29,7 @@ package struct DueDelivery: Sendable {
     package let firstAt: Timestamp?
 
     /// Whether it is the last that is told of somebody who was forgotten; then `body` is their id, as JSON.
-    package var isFarewell: Bool { type == .entitlementsChanged && customerID == nil && body != nil }
+    package var isForgottenNotice: Bool { type == .entitlementsChanged && customerID == nil && body != nil }
 }
 
 /// What came of an attempt to deliver.
@@ -56,15 +56,15 @@ package struct DeliveryOutcome: Sendable {
     /// How long its receiver asks to be left alone with everything, in milliseconds; `nil`: it does not.
     package let hold: Int64?
     /// Whether what was to be sent is let go of when that has ended.
-    package let isFarewell: Bool
+    package let isForgottenNotice: Bool
 
     package init(
         endpoint: String, number: Int64, messageID: String, result: Result, at: Timestamp, status: Int?,
-        failure: String?, hold: Int64? = nil, isFarewell: Bool = false
+        failure: String?, hold: Int64? = nil, isForgottenNotice: Bool = false
     ) {
         (self.endpoint, self.number, self.messageID, self.result) = (endpoint, number, messageID, result)
         (self.at, self.status, self.failure) = (at, status, failure)
-        (self.hold, self.isFarewell) = (hold, isFarewell)
+        (self.hold, self.isForgottenNotice) = (hold, isForgottenNotice)
     }
 }
 
@@ -194,17 +194,17 @@ package struct DeliveryRegister: Sendable {
                 for endpoint in try Self.mended(outcomes, on: connection) {
                     try Outbox.retryNow(endpoint, on: connection)
                 }
-                try Self.letGoOfFarewells(outcomes, on: connection)
+                try Self.letGoOfForgottenNotices(outcomes, on: connection)
                 return try EndpointTurn.note(outcomes, on: connection)
             }
         }
     }
 
     /// The last message about somebody forgotten names them, and is kept only until it is delivered or given up.
-    private static func letGoOfFarewells(
+    private static func letGoOfForgottenNotices(
         _ outcomes: [DeliveryOutcome], on connection: isolated PostgresConnection
     ) throws {
-        let said = outcomes.filter { $0.isFarewell && $0.result.state != 1 }
+        let said = outcomes.filter { $0.isForgottenNotice && $0.result.state != 1 }
         guard !said.isEmpty else { return }
         try connection.query(
             """

@@ -262,7 +262,8 @@ package struct WebhookDispatcher: Sendable {
             return AttemptResult(
                 outcome: DeliveryOutcome(
                     endpoint: delivery.endpoint, number: delivery.number, messageID: delivery.id, result: result,
-                    at: now(), status: status, failure: failure, hold: hold, isFarewell: delivery.isFarewell),
+                    at: now(), status: status, failure: failure, hold: hold,
+                    isForgottenNotice: delivery.isForgottenNotice),
                 pause: pause,
                 resumedPosition: target?.endpoint.resumedPosition)
         }

@@ -43,7 +43,7 @@ package struct WebhookMessage: Sendable {
                 + (try WireJSON.encode(EntitlementsChangeDocument.Cause(change.cause, delivery)))
             bytes += Array(#","customer_id":"#.utf8) + customer
             bytes += Array(#","endpoint":"\#(delivery.endpoint)","environment":"\#(environment.rawValue)""#.utf8)
-            if delivery.isFarewell { bytes += Array(#","forgotten":true"#.utf8) }
+            if delivery.isForgottenNotice { bytes += Array(#","forgotten":true"#.utf8) }
             bytes += Array(#","position":\#(delivery.position),"sequence":\#(sequence)}"#.utf8)
             data = bytes
         case .eventRecorded:

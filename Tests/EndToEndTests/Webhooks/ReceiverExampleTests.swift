@@ -149,12 +149,12 @@ struct ReceiverExampleTests {
 
     private static func message(
         _ customer: String = "c-1", endpoint: String, sequence: Int64, before: String = "[]",
-        after: String = #"[{"id":"forged","gives_access":true,"state":"active"}]"#, isFarewell: Bool = false
+        after: String = #"[{"id":"forged","gives_access":true,"state":"active"}]"#, isForgottenNotice: Bool = false
     ) -> String {
         """
         {"type":"entitlements.changed","timestamp":"2026-11-20T13:00:00.000Z","data":{"customer_id":"\(customer)",\
         "endpoint":"\(endpoint)","environment":"production","sequence":\(sequence),"position":4,\
-        "cause":{"kind":"time","positions":[]},"before":\(before),"after":\(after)\(isFarewell ? #","forgotten":true"# : "")}}
+        "cause":{"kind":"time","positions":[]},"before":\(before),"after":\(after)\(isForgottenNotice ? #","forgotten":true"# : "")}}
         """
     }
 
@@ -195,12 +195,12 @@ struct ReceiverExampleTests {
         try await Self.tell(receiver, rig, Forgery(text: again))
         #expect(try receiver.kept == before, "the last one came twice")
         func own(
-            _ sequence: Int64, before: String = "[]", after: String? = nil, isFarewell: Bool = false
+            _ sequence: Int64, before: String = "[]", after: String? = nil, isForgottenNotice: Bool = false
         ) -> String {
             let forged = #"[{"id":"forged","gives_access":true,"state":"active"}]"#
             return Self.message(
                 "c-2", endpoint: rig.endpoint, sequence: sequence, before: before, after: after ?? forged,
-                isFarewell: isFarewell)
+                isForgottenNotice: isForgottenNotice)
         }
         let messages: [(what: String, text: String, isRead: Bool)] = [
             ("an older one", own(1), true),
@@ -212,7 +212,10 @@ struct ReceiverExampleTests {
             ("one after a hole", own(7, before: held), true),
             ("the next one", own(8, before: held, after: held), false),
             ("the same number with something else, as after a restored backup", own(8), true),
-            ("a farewell that came after somebody was back", own(9, before: held, after: "[]", isFarewell: true), true),
+            (
+                "a notice of forgetting that came after somebody was back",
+                own(9, before: held, after: "[]", isForgottenNotice: true), true
+            ),
             ("the next number on what is not held, as after a restored backup", own(10), true),
             ("the next one again", own(11, before: held, after: held), false),
         ]

@@ -25,7 +25,7 @@ extension Outbox {
     /// - Parameters:
     ///   - position: of the event that says that they were forgotten.
     ///   - instant: when it was recorded.
-    static func farewells(
+    static func forgottenNotices(
         to identities: [IdentityRef], at position: Int64, _ instant: Timestamp
     ) -> PostgresStatement {
         // Told is whatever may have come through: what was tried at least once, or is being sent.

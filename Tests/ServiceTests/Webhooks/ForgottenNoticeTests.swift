@@ -9,7 +9,7 @@ import Testing
 @testable import Service
 
 @Suite("Webhooks: the last that is told of whoever is forgotten", .timeLimit(.minutes(1)))
-struct FarewellTests {
+struct ForgottenNoticeTests {
     private static let grant = #"{"entitlement":"premium","reason":"r"}"#
     private static let types = #","types":["entitlements.changed"]"#
 
