@@ -111,7 +111,7 @@ struct TidyTests {
             for (index, line) in source.lines.enumerated() {
                 #expect(!line.contains("Date()") && !line.contains("random"), "\(source.path):\(index + 1)")
                 let isFold = [
-                    "Period", "Segment", "Timeline", "Ownership", "CustomerFold", "OriginalState", "Answer", "/Web/",
+                    "Period", "Segment", "Timeline", "Ownership", "CustomerFacts", "OriginalState", "Answer", "/Web/",
                 ]
                 .contains { source.path.contains($0) }
                 if isFold {
