@@ -30,3 +30,19 @@ struct PeerAddress: Hashable {
         }
     }
 }
+
+/// The numeric text of a socket's peer, without its port; an IPv4 address mapped into IPv6 reads as IPv4.
+func numericAddress(_ address: UnsafePointer<sockaddr>?) -> String {
+    guard let address else { return "" }
+    let length =
+        address.pointee.sa_family == sa_family_t(AF_INET6)
+        ? MemoryLayout<sockaddr_in6>.size : MemoryLayout<sockaddr_in>.size
+    let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { buffer -> String in
+        guard let base = buffer.baseAddress,
+            getnameinfo(address, socklen_t(length), base, socklen_t(buffer.count), nil, 0, NI_NUMERICHOST) == 0
+        else { return "" }
+        return String(cString: base)
+    }
+    let mapped = "::ffff:"
+    return text.hasPrefix(mapped) && text.contains(".") ? String(text.dropFirst(mapped.count)) : text
+}

@@ -4,7 +4,8 @@ import Synchronization
 
 /// Counts and measures what the service does, and shows it as Prometheus reads it.
 ///
-/// Which families there are, and their labels, is fixed in `MetricFamilies.swift`; label values come from fixed sets.
+/// ``CounterFamily`` and ``HistogramFamily`` fix which families there are, and their labels; label values come from fixed
+/// sets.
 package final class Metrics: Sendable {
     /// The most combinations of label values one family keeps; further ones are counted as `other`.
     static let combinationLimit = 512
