@@ -62,9 +62,5 @@ extension ArraySlice<StatedRenewal> {
 
 extension RenewalFact {
     /// Days since 1970 in UTC; statements without a date count as the earliest day.
-    fileprivate var day: Int64 {
-        let milliseconds = (signedDate ?? .earliest).milliseconds
-        let day = Timestamp.millisecondsPerDay
-        return milliseconds >= 0 ? milliseconds / day : (milliseconds - day + 1) / day
-    }
+    fileprivate var day: Int64 { (signedDate ?? .earliest).daysSinceEpoch }
 }
