@@ -48,13 +48,6 @@ package enum LinkDecision: Hashable, Sendable {
 }
 
 extension OwnershipMap {
-    /// An identity and everybody whom its links lead through, its customer last.
-    package func path(of identity: IdentityRef) -> [IdentityRef] {
-        var path = [identity]
-        while let last = path.last, let alias = alias(of: last) { path.append(alias.customer) }
-        return path
-    }
-
     /// Decides about a link; one to itself takes the link in force back.
     package func decide(_ link: LinkFact) throws(LinkRefusal) -> LinkDecision {
         if link.identity == link.customer {

@@ -141,11 +141,11 @@ package struct OwnershipMap: Hashable, Sendable {
         let named =
             [claims[originalTransactionID]?.customer].compactMap(\.self)
             + (custody[originalTransactionID]?.standing.map(\.customer) ?? [])
-        return Set(named.flatMap(path(from:)))
+        return Set(named.flatMap(path(of:)))
     }
 
-    /// An identity, and each that it is linked to.
-    package func path(from identity: IdentityRef) -> [IdentityRef] {
+    /// An identity and everybody whom its links lead through, its customer last.
+    package func path(of identity: IdentityRef) -> [IdentityRef] {
         var path = [identity]
         while let last = path.last, let alias = aliases[last] { path.append(alias.customer) }
         return path

@@ -217,7 +217,7 @@ package struct SubscriptionFacts: Sendable {
         let named =
             state.transactions.flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }
             + [state.web?.statedOwner].compactMap(\.self)
-        return ownership.holders(of: key.originalTransactionID).union(named.flatMap(ownership.path(from:)))
+        return ownership.holders(of: key.originalTransactionID).union(named.flatMap(ownership.path(of:)))
     }
 
     /// The same of one purchase, the latest where none is named: whom a statement about it names, or whose it was since.
@@ -236,9 +236,9 @@ package struct SubscriptionFacts: Sendable {
         let transfers = ownership.transfers(of: key.originalTransactionID)
         let owners =
             transfers.lastIndex { $0.at <= purchase.fact.purchaseDate }.map { first in
-                Set(transfers[first...].compactMap(\.customer).flatMap(ownership.path(from:)))
+                Set(transfers[first...].compactMap(\.customer).flatMap(ownership.path(of:)))
             } ?? ownership.holders(of: key.originalTransactionID)
-        return owners.union(named.flatMap(ownership.path(from:)))
+        return owners.union(named.flatMap(ownership.path(of:)))
     }
 }
 
