@@ -9,14 +9,14 @@ extension Explainer {
             guard owner != rival else { continue }
             let (id, date) = (rivalry.originalTransactionID, rivalry.event.recordedAt.inWords)
             let sentence: String
-            if owner == facts.customer, facts.owns(id) {
+            if owner == facts.customer, facts.ownsPeriod(of: id) {
                 sentence =
                     rivalry.isGiven
                     ? "On \(date) it became known that the purchase \(id) names another customer; it was given to this one "
                         + "before, as nobody's. A transfer would give it to the other."
                     : "On \(date) it became known that the purchase \(id) names two customers. It belongs to this one, who is "
                         + "named where that counts more; a transfer would give it to the other."
-            } else if rival == facts.customer, !facts.owns(id) {
+            } else if rival == facts.customer, !facts.ownsPeriod(of: id) {
                 sentence =
                     rivalry.isGiven
                     ? "On \(date) it became known that the purchase \(id) names this customer; it was given to another "

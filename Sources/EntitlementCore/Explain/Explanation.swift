@@ -92,7 +92,7 @@ package struct Explainer: Sendable {
         for event in history.events {
             guard case .conflict(let conflict) = event.fact,
                 facts.ownership.customer(of: conflict.claimant) == facts.customer,
-                !facts.owns(conflict.originalTransactionID)
+                !facts.ownsPeriod(of: conflict.originalTransactionID)
             else { continue }
             last[conflict.originalTransactionID] = event
         }
@@ -210,7 +210,7 @@ package struct Explainer: Sendable {
 
 extension CustomerFacts {
     /// Whether a period of the original transaction is this customer's now.
-    func owns(_ originalTransactionID: String) -> Bool {
+    func ownsPeriod(of originalTransactionID: String) -> Bool {
         originals[originalTransactionID]?.winningStatements().contains {
             ownership.currentOwner(of: $0.fact) == customer
         } ?? false
