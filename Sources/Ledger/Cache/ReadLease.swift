@@ -37,15 +37,10 @@ package final class ReadLease: Sendable {
     /// The name of a holder in the head's row, by which its commits are recognised.
     typealias Holder = Int64
 
-    /// Where the log ends.
-    private struct End: Equatable {
-        let position: Int64
-        let hash: Digest
-    }
-
     private struct State {
         var holder = Holder.random(in: 1...Holder.max)
-        var end: End?
+        /// The last event of the log.
+        var end: EventMark?
         var provenUntil: ContinuousClock.Instant?
         var commitsUnderWay = 0
         var commitsBegun = 0
@@ -78,7 +73,7 @@ package final class ReadLease: Sendable {
     package func proves(_ mark: LogMark, at now: ContinuousClock.Instant) -> Bool {
         state.withLock { state in
             guard let until = state.provenUntil, now < until, state.commitsUnderWay == 0 else { return false }
-            return state.end == End(position: mark.position, hash: mark.hash)
+            return state.end == EventMark(position: mark.position, hash: mark.hash)
         }
     }
 
@@ -103,7 +98,7 @@ package final class ReadLease: Sendable {
             return (state.holder, state.commitsBegun)
         }
         guard let start else { return }
-        let found: (end: End, asked: ContinuousClock.Instant)?
+        let found: (end: EventMark, asked: ContinuousClock.Instant)?
         let pause: Duration
         do {
             found = try await pool.withConnection { try Self.take(start.holder, on: $0) }
@@ -147,7 +142,7 @@ package final class ReadLease: Sendable {
     /// not: another's is refused while there is a lease, and of its own the holder knows.
     private static func take(
         _ holder: Holder, on connection: isolated PostgresConnection
-    ) throws -> (end: End, asked: ContinuousClock.Instant)? {
+    ) throws -> (end: EventMark, asked: ContinuousClock.Instant)? {
         let asked = ContinuousClock.now
         do {
             // That this holder has the lease is durable; that it asked again need not be.
@@ -173,7 +168,7 @@ package final class ReadLease: Sendable {
                     RETURNING head.position, head.hash
                     """, [.int(ledgerID), .int(holder)]
                 ).first
-            return try row.map { (End(position: try $0.int(0), hash: try $0.digest(1)), asked) }
+            return try row.map { (try EventMark($0, 0), asked) }
         } catch {
             // If even this fails the connection is broken, and the server rolls back by itself.
             if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
@@ -202,7 +197,7 @@ package final class ReadLease: Sendable {
             state.withLock { state in
                 state.commitsUnderWay -= 1
                 if state.end.map({ $0.position < head.position }) ?? true {
-                    state.end = End(position: head.position, hash: head.hash)
+                    state.end = head.mark
                 }
             }
         } catch {
