@@ -116,7 +116,10 @@ final class AheadAppend: Sendable {
     /// The memory then holds what the plan is going to write.
     private func plan(_ batch: [PreparedEvent], on connection: isolated PostgresConnection) throws -> AppendPlan? {
         guard let head = memory.head else { return nil }
-        let instant = instant(after: head.recordedAt, on: connection)
+        // It blocks the connection's queue, for a millisecond at most.
+        let instant = AppendTransaction.instant(after: head.recordedAt, now) {
+            connection.sleep(for: .microseconds(200))
+        }
         let known = memory.knowledge(of: batch)
         var context = AppendContext(head: head)
         (context.identities, context.knownHeaders, context.memory) = (known.identities, known.headers, memory)
@@ -132,18 +135,5 @@ final class AheadAppend: Sendable {
         let plan = AppendPlan(batch, context: context, now: instant)
         if !plan.events.isEmpty { memory.learn(from: plan) }
         return plan
-    }
-
-    /// The clock's instant, once it is later than the batch before.
-    ///
-    /// As under the lock: fast batches wait for the next millisecond, so that the log does not run ahead of the clock. A
-    /// clock that is behind another instance's waits for nothing. It blocks a connection's queue, for a millisecond at most.
-    private func instant(after last: Timestamp, on connection: isolated PostgresConnection) -> Timestamp {
-        for _ in 0..<5 {
-            let instant = now()
-            guard instant == last else { return instant }
-            connection.sleep(for: .microseconds(200))
-        }
-        return now()
     }
 }

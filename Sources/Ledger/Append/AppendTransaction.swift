@@ -34,8 +34,10 @@ enum AppendTransaction {
                 try connection.execute(script: "ROLLBACK")
                 return .committed(inDoubt)
             }
-            var plan = AppendPlan(
-                batch, context: context, now: try instant(after: context.head.recordedAt, now, on: connection))
+            let instant = try instant(after: context.head.recordedAt, now) {
+                try connection.query("SELECT pg_sleep(0.0002)", [])
+            }
+            var plan = AppendPlan(batch, context: context, now: instant)
             if !plan.events.isEmpty, lease.outlast(context.leaseHolder, on: connection) {
                 plan = AppendPlan(batch, context: context, now: now())
             }
@@ -58,13 +60,15 @@ enum AppendTransaction {
     /// Batches are at least 1 ms apart on paper. Were they faster in fact, the log would run ahead of the clock, and a
     /// grant would begin after it was answered; so the fast ones wait. A clock that is behind another instance's waits
     /// no longer than that millisecond.
-    private static func instant(
-        after last: Timestamp, _ now: @Sendable () -> Timestamp, on connection: isolated PostgresConnection
-    ) throws -> Timestamp {
+    ///
+    /// - Parameter wait: waits for a fifth of a millisecond.
+    static func instant(
+        after last: Timestamp, _ now: () -> Timestamp, wait: () throws -> Void
+    ) rethrows -> Timestamp {
         for _ in 0..<5 {
             let instant = now()
             guard instant == last else { return instant }
-            try connection.query("SELECT pg_sleep(0.0002)", [])
+            try wait()
         }
         return now()
     }
