@@ -97,6 +97,8 @@ struct StatementBook: Sendable {
 
     /// Takes the newest app transaction; one of another environment takes the place of an older one, too.
     ///
+    /// One that was only signed anew counts, because a server may take for proof only what is not too old.
+    ///
     /// - Parameter isDoubted: whether the store has not shown the one that is known. Then it comes from the disk, and may have
     ///   come there from another person's device; what the store shows counts, however old it is.
     mutating func join(_ appTransaction: DeviceAppTransaction, isDoubted: Bool = false) -> Learning {
@@ -105,13 +107,12 @@ struct StatementBook: Sendable {
             return .news
         }
         let isLater = (known.payload.signedDate ?? .earliest) < (appTransaction.payload.signedDate ?? .earliest)
-        // The same content on another date is not worth a write.
         let saysMore =
             known.customerID != appTransaction.customerID
             || known.payload.environment != appTransaction.payload.environment
-        guard isLater || isDoubted, saysMore else { return .nothing }
+        guard isLater || isDoubted && saysMore else { return .nothing }
         self.appTransaction = appTransaction
-        return .news
+        return saysMore ? .news : .newerDate
     }
 
     /// The store showed something of an original transaction; returns whether that is worth keeping on disk.

@@ -6,8 +6,8 @@ import Foundation
 /// One line of the file of statements: a JSON object with one member.
 ///
 /// A line is added when there is something new, so that a customer who has much costs no more to keep than one who has
-/// little. Lines join in whatever order they stand, but for the lists of what is current and of the accounts that the store
-/// shows, of each of which the last one counts.
+/// little. Lines join in whatever order they stand, but for the app's own purchase and the lists of what is current and of the
+/// accounts that the store shows, of each of which the last one counts.
 struct StatementRow: Sendable {
     /// The same for what says the same.
     let id: String
@@ -30,7 +30,9 @@ struct StatementRow: Sendable {
     }
 
     static func app(_ app: DeviceAppTransaction) -> StatementRow {
-        StatementRow(id: "app \(app.jws)", member: "app", value: .string(app.jws))
+        let day = (app.payload.signedDate ?? .earliest).milliseconds / 86_400_000
+        let stated = "\(app.customerID ?? "") \(app.payload.environment) \(day)"
+        return StatementRow(id: appPrefix + stated, member: "app", value: .string(app.jws))
     }
 
     static func confirmed(_ originalTransactionID: String, _ instant: Timestamp) -> StatementRow {
@@ -67,11 +69,14 @@ struct StatementRow: Sendable {
             id: "letGo \(transactionID) \(content)", member: "letGo", value: .object([transactionID: .string(content)]))
     }
 
+    private static let appPrefix = "app "
     private static let currentPrefix = "current "
     private static let accountsPrefix = "accounts "
 
     /// What it takes the place of; `nil`: of nothing.
-    fileprivate var place: String? { [Self.currentPrefix, Self.accountsPrefix].first { id.hasPrefix($0) } }
+    fileprivate var place: String? {
+        [Self.appPrefix, Self.currentPrefix, Self.accountsPrefix].first { id.hasPrefix($0) }
+    }
 
     /// About how many bytes its line has.
     var size: Int {

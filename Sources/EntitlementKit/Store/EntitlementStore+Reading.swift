@@ -246,9 +246,11 @@ extension EntitlementStore {
             }
             shown.insert(appTransaction.jws)
             intake.signedDates.append(appTransaction.payload.signedDate)
-            guard ledger.book.join(appTransaction, isDoubted: isDoubted) != .nothing else { return }
+            let learning = ledger.book.join(appTransaction, isDoubted: isDoubted)
+            guard learning != .nothing else { return }
             intake.isChanged = true
-            intake.hasNewApp = true
+            // One that says the same goes with the next request, unless the server took the older one for no proof.
+            intake.hasNewApp = learning == .news || connection == .failed(.unproven)
         } catch {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: error.reason))
         }

@@ -215,9 +215,10 @@ extension EntitlementStore {
         }
         let failures = queue.settle(batch, refused: Set(failed.keys), uptime: uptime)
         queue.serverAnswered()
-        // Asked before the app's own purchase was there: what it proves is asked about anew, and this says less.
-        let isOutdated =
-            !answer.isProven && posting.request.appTransaction == nil && ledger.appTransaction != nil
+        // Asked before the app's own purchase was there, or a newer statement of it: what it proves is asked about anew, and
+        // this says less.
+        let newestApp = ledger.appTransaction?.jws
+        let isOutdated = !answer.isProven && newestApp != nil && posting.request.appTransaction != newestApp
         if !isOutdated {
             gate.answered(held, allowed: answer.finish)
             note(answer.isProven ? .live(position: answer.position) : .failed(.unproven), of: posting)
@@ -228,6 +229,7 @@ extension EntitlementStore {
         if lacksSomething { gate.askAgain() }
         // An answer may also tell that others have become old.
         if lacksSomething || isOutdated || batch.asks { resend() }
+        if isOutdated, batch.customerID == ledger.customerID, !isAsking { ask() }
         _ = await persist()
         publish()
         let taken = batch.transactionIDs.filter { held[$0] != nil && conflicts[$0] == nil && failed[$0] == nil }
