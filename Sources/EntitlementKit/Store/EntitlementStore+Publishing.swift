@@ -78,17 +78,34 @@ extension EntitlementStore {
     }
 
     private var kind: Entitlements.Kind {
+        if isEarly { return .loading }
         guard server != nil, ledger.environment == nil || ledger.storeEnvironment != nil else {
             return .offline(asOf: nil, reason: .syncOff)
         }
-        // Who has just logged in may hold what only the server knows of: it is asked, and no door is closed until then.
-        if ledger.memory == nil, connection == .notYetAsked, loginTimer != nil { return .loading }
         let asOf = ledger.memory?.confirmedAt.date
         switch connection {
         case .live(let position): return .live(position: position)
         case .notYetAsked: return .offline(asOf: asOf, reason: .notYetAsked)
         case .failed(let reason): return .offline(asOf: asOf, reason: reason)
         }
+    }
+
+    /// Whether the first answers of store and server are still waited for, so that no door is closed yet: for two seconds after a
+    /// launch or a login at most.
+    private var isEarly: Bool {
+        // Before the store is read, a part of it may have come that is not what gives access. What a server says that was not told
+        // of the store's purchases yet does not make up for them.
+        if !isStoreRead, connection == .notYetAsked || ledger.book.accounts == nil { return true }
+        guard connection == .notYetAsked, server != nil, ledger.environment == nil || ledger.storeEnvironment != nil
+        else { return false }
+        // Who has just logged in may hold what only the server knows of, and so may somebody of whom it has said nothing lately.
+        return loginTimer != nil || patienceTimer != nil && !isMemoryRecent
+    }
+
+    /// Whether the server's last word on the customer still counts, as it does where it gives access.
+    private var isMemoryRecent: Bool {
+        guard let confirmedAt = ledger.memory?.confirmedAt else { return false }
+        return bound.map { now <= confirmedAt.adding(milliseconds: $0) } ?? true
     }
 
     /// The longest that the store is waited for when it is told that something is finished with.
