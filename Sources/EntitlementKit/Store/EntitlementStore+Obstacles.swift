@@ -110,6 +110,8 @@ extension EntitlementStore {
         let productID: String?
         /// Whether the store sells the same again and again, such as a consumable.
         let isRepeatable: Bool
+        /// Whether it has an end, and nothing goes on being charged for it but what the customer ends in the App Store.
+        let endsBesideAnother: Bool
     }
 
     /// Each of these entitlements from each source by itself: what is shown of several hides the others.
@@ -129,7 +131,10 @@ extension EntitlementStore {
                         entitlementID: answer.entitlementID, givesAccess: answer.givesAccess,
                         isInBillingRetry: answer.state == .inBillingRetry, isFromAppStore: state.web == nil,
                         productID: answer.reading.productID,
-                        isRepeatable: kinds.contains { [.known(.consumable), .known(.nonRenewing)].contains($0) }))
+                        isRepeatable: kinds.contains { [.known(.consumable), .known(.nonRenewing)].contains($0) },
+                        endsBesideAnother: state.web == nil
+                            ? answer.reading.isSubscription || answer.until != nil
+                            : answer.until != nil && !facts.isCharged(answer.reading, at: now)))
             }
         }
         // Where the facts are not at hand, and what goes on beyond its end for now.
@@ -139,7 +144,8 @@ extension EntitlementStore {
                 Held(
                     entitlementID: shown.id, givesAccess: shown.givesAccess || shown.state == .unconfirmed,
                     isInBillingRetry: shown.state == .inBillingRetry, isFromAppStore: shown.source == .appStore,
-                    productID: shown.productID, isRepeatable: false))
+                    productID: shown.productID, isRepeatable: false,
+                    endsBesideAnother: shown.until != nil && (shown.source == .appStore || shown.willRenew == false)))
         }
         return held
     }
@@ -154,7 +160,11 @@ extension EntitlementStore {
             if !isOnWeb, held.isFromAppStore, await isStoresOwnMatter(productID, held) { continue }
             paidFor.append(held)
         }
-        if let error = owned(productID, given, by: paidFor) { return error }
+        if let error = owned(productID, given, by: paidFor) {
+            // A subscriber may want what has no end, and end the subscription then.
+            let isOutlived = paidFor.allSatisfy { $0.endsBesideAnother && $0.productID != productID }
+            guard !isOnWeb, isOutlived, await isSoldForGood(productID) else { return error }
+        }
         let begun = unfinishedCheckouts(overlapping: productID, given).first {
             !(isOnWeb && $0.productID == productID && (isReusable($0) || isAskedAgain($0)))
         }
@@ -206,6 +216,15 @@ extension EntitlementStore {
             let owned = products.first(where: { $0.id == heldProduct })
         else { return true }
         return wanted.subscription != nil && wanted.subscription?.groupID == owned.subscription?.groupID
+    }
+
+    /// Whether the store sells a product once, and what it gives has no end; not where the store does not say.
+    private func isSoldForGood(_ productID: String) async -> Bool {
+        guard !runsForCatalogDuration(productID) else { return false }
+        let adapter = store
+        let products = await bounded(Self.productPatience) { (try? await adapter.products([productID])) ?? [] }
+        guard let product = products?.first(where: { $0.id == productID }) else { return false }
+        return product.kind == .nonConsumable
     }
 
     /// What the store has under way and the device cannot count yet.

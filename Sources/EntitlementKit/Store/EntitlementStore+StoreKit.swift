@@ -40,10 +40,17 @@ extension EntitlementStore {
     /// Buys what somebody chose in the App Store, with the offer they saw there.
     ///
     ///     for await intent in PurchaseIntent.intents { await store.purchase(intent) }
+    ///
+    /// - Parameter options: as for any purchase, such as ``PurchaseOptions/evenIfOwned`` after the customer was told what they
+    ///   own; its offer, where it names one, is taken in place of the one they saw.
     @available(iOS 16.4, macOS 14.4, *)
     @discardableResult
-    public func purchase(_ intent: PurchaseIntent) async -> PurchaseOutcome {
-        await purchase(intent.product.id, options: PurchaseOptions(offer: Self.offer(of: intent)))
+    public func purchase(
+        _ intent: PurchaseIntent, options: PurchaseOptions = PurchaseOptions()
+    ) async -> PurchaseOutcome {
+        var options = options
+        options.offer = options.offer ?? Self.offer(of: intent)
+        return await purchase(intent.product.id, options: options)
     }
 
     @available(iOS 16.4, macOS 14.4, *)

@@ -47,12 +47,11 @@ struct PaidOnceTests {
             rig.device.push(Statements.transaction("1"))
             await rig.waitUntilGives()
         },
-        Situation(name: "bought in the store, by another product", onWeb: .alreadyOwned, inStore: .alreadyOwned) {
-            rig, _ in
-            rig.device.edit {
-                $0.products.append(StoreProduct(id: "yearly", displayName: "Yearly", displayPrice: "$1"))
-            }
-            rig.device.push(Statements.transaction("1", product: "yearly"))
+        Situation(
+            name: "a subscription of another group of the store", product: "weekly", onWeb: .alreadyOwned,
+            inStore: .alreadyOwned
+        ) { rig, _ in
+            rig.device.push(Statements.transaction("1"))
             await rig.waitUntilGives()
         },
         Situation(name: "bought in the store, by another product of the group", onWeb: .alreadyOwned, inStore: nil) {
@@ -86,7 +85,8 @@ struct PaidOnceTests {
             rig.device.push(Statements.transaction("1"))
             await rig.waitUntilGives()
         },
-        Situation(name: "more than it gives", onWeb: .alreadyOwned, inStore: .alreadyOwned) { rig, _ in
+        Situation(name: "more than it gives", product: "weekly", onWeb: .alreadyOwned, inStore: .alreadyOwned) {
+            rig, _ in
             rig.device.edit { $0.products.append(StoreProduct(id: "bundle", displayName: "All", displayPrice: "$1")) }
             rig.device.push(Statements.transaction("1", product: "bundle"))
             await rig.waitUntilGives()
@@ -199,10 +199,16 @@ struct PaidOnceTests {
     ]
 
     static func rig(_ payer: Payer) -> KitRig {
-        KitRig.web(payer) { _ in
+        KitRig.web(payer) {
+            var weekly = StoreProduct(id: "weekly", displayName: "Weekly", displayPrice: "$1")
+            weekly.subscription = StoreProduct.Subscription(groupID: "other", period: SubscriptionPeriod(1, .week))
+            let once = StoreProduct(id: "once", displayName: "Once", displayPrice: "$1", kind: .nonConsumable)
+            $0.products += [weekly, once]
         } server: {
             let more = [
                 CatalogProduct(productID: "yearly", entitlements: ["premium"]),
+                CatalogProduct(productID: "weekly", entitlements: ["premium"]),
+                CatalogProduct(productID: "once", entitlements: ["premium"]),
                 CatalogProduct(productID: "bundle", entitlements: ["premium", "forever"]),
                 CatalogProduct(
                     productID: "pass", entitlements: ["season"], duration: CalendarDuration(iso8601: "P90D")),
@@ -211,6 +217,8 @@ struct PaidOnceTests {
             $0.catalog = Catalog(products: $0.catalog.products + more)
             $0.shop.prices = [
                 "monthly": 399, "yearly": 3900, "lifetime": 4900, "bundle": 9900, "pass": 900, "coins": 100,
+                "weekly": 99,
+                "once": 9900,
             ]
         }
     }

@@ -60,22 +60,7 @@ struct RenewingBesideTests {
         }
         await rig.launch()
         if situation.isOnWeb {
-            let page = rig.server.shop {
-                $0.begin("apple:A", "monthly", key: "elsewhere", at: Timestamp(rig.clock.now()))
-            }
-            rig.server.pay(page.id)
-            rig.server.hear(page.id)
-            let (now, end) = (Timestamp(rig.clock.now()), Timestamp(Statements.date(31)))
-            let item = WebItem(
-                item: "si_\(page.id)", product: WebProduct(price: "price_monthly", product: nil), periodStart: now,
-                periodEnd: end)
-            rig.server.edit {
-                $0.tellWeb("customer.subscription.updated", page, at: now) {
-                    var said = WebSubscription(status: .known(.active), items: [item])
-                    situation.onWeb(&said)
-                    $0.subscription = said
-                }
-            }
+            rig.server.subscribe("apple:A", situation.onWeb)
         }
         if let days = situation.inStore {
             let bought = Statements.transaction("1", from: 0.5, until: days)
@@ -88,5 +73,20 @@ struct RenewingBesideTests {
         let ids: [Entitlement.Source: String] = [.appStore: "1", .webCheckout: "sub_cs_elsewhere"]
         #expect(held.alsoRenews.map(\.originalTransactionID) == situation.beside.compactMap { ids[$0] })
         #expect(held.alsoRenews.allSatisfy { $0.productID == "monthly" && $0.until != nil })
+    }
+}
+
+extension ScriptedServer {
+    /// A customer has subscribed on the web elsewhere, for thirty days, and the payment provider has told of it.
+    func subscribe(_ customerID: String, _ edit: (inout WebSubscription) -> Void = { _ in }) {
+        let page = shop { $0.begin(customerID, "monthly", key: "elsewhere", at: now) }
+        pay(page.id)
+        hear(page.id)
+        let item = WebItem(
+            item: "si_\(page.id)", product: WebProduct(price: "price_monthly", product: nil), periodStart: now,
+            periodEnd: now.adding(milliseconds: 30 * Statements.day))
+        var said = WebSubscription(status: .known(.active), items: [item])
+        edit(&said)
+        self.edit { $0.tellWeb("customer.subscription.updated", page, at: now) { $0.subscription = said } }
     }
 }

@@ -25,7 +25,7 @@ extension EntitlementStore {
     /// ``PurchaseError/Reason/purchasePending``). Where the server cannot be reached, what it told last counts; where it has never
     /// told this device anything of the customer, nobody knows, and ``WebCheckout/refusesUnknownOwnership`` says whether the App
     /// Store's sheet opens then. A change of plan within one subscription group is the App Store's, and is let
-    /// through to it.
+    /// through to it; so is a product without end for somebody who subscribes in the App Store.
     ///
     /// - Parameters:
     ///   - productID: what is bought.
