@@ -18,7 +18,8 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     private(set) var claimed = Timestamp.earliest
     /// The server's instant, and the uptime in milliseconds at which it was heard; of this process alone.
     private var anchor: Anchor?
-    /// What the calendar clock said first, and the uptime at which it did; of this process alone.
+    /// What the calendar clock said when it was first not behind what is known to have passed, and the uptime at which it did;
+    /// of this process alone.
     private var line: Anchor?
     /// Whether the calendar clock was set forward since.
     private var isAhead = false
@@ -134,9 +135,11 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     }
 
     /// Whether the calendar clock, which was set forward, is back where it would be without that.
+    ///
+    /// Where it began behind what is known to have passed, it was wrong then, and coming back to that proves nothing.
     private mutating func hasReturned(_ wall: Timestamp, uptime: Int64) -> Bool {
         guard let line else {
-            line = Anchor(instant: wall, uptime: uptime)
+            if wall.adding(milliseconds: Self.disagreement) >= latest { line = Anchor(instant: wall, uptime: uptime) }
             return false
         }
         let gap = wall.milliseconds - line.now(uptime).milliseconds

@@ -94,6 +94,35 @@ struct ClockTests {
         await rig.waitUntilGives(false)
     }
 
+    @Test(
+        "a clock that was behind at the launch gives nothing back that ran out when it is set forward and back again",
+        arguments: [true, false])
+    func behindForwardAndBack(_ sync: Bool) async {
+        var rig = KitRig(day: 29, sync: sync) {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        #expect(await rig.gives())
+        rig.device.edit { $0.current = [] }
+        rig.clock.advance(days: 10)
+        await rig.waitUntilGives(false)
+        await rig.store.settled()
+        rig = await rig.relaunched(clock: ManualClock(day: 21))
+        await rig.launch()
+        #expect(await !rig.gives())
+        for day in [45.0, 21] {
+            rig.clock.set(day: day)
+            await rig.store.refresh()
+        }
+        await rig.store.settled()
+        #expect(await !rig.gives())
+        rig = await rig.relaunched(clock: ManualClock(day: 21))
+        await rig.launch()
+        #expect(await !rig.gives())
+    }
+
     @Test("a clock set forward heals when the server answers, whatever it was set to")
     func healsWithTheServer() async {
         let rig = await rig(sync: true)
