@@ -151,6 +151,7 @@ extension EntitlementStore {
 
     /// Lets go of statements that are over, where there are too many.
     private func prune() {
+        guard ledger.book.transactions.count > configuration.transactionLimit else { return }
         let (ledger, needsServer) = (ledger, server != nil)
         let (gate, now) = (gate, now)
         let isSmaller = self.ledger.book.prune(

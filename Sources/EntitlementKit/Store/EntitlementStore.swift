@@ -139,7 +139,15 @@ public actor EntitlementStore {
 
     private func observe(_ updates: AsyncStream<SignedStatement>) async {
         await loading?.value
-        for await statement in updates { await receive(StoreReading(origin: .delivery, transactions: [statement])) }
+        let deliveries = Deliveries()
+        let collecting = Task { await deliveries.collect(updates) }
+        await withTaskCancellationHandler {
+            while let statements = await deliveries.next() {
+                await receive(StoreReading(origin: .delivery, transactions: statements))
+            }
+        } onCancel: {
+            collecting.cancel()
+        }
     }
 
     private func observe(_ statuses: AsyncStream<SubscriptionStatement>) async {
