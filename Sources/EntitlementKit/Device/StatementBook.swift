@@ -238,6 +238,13 @@ struct StatementBook: Sendable {
         transactions.values.filter { $0.payload.originalTransactionID == originalTransactionID }
             .sorted {
                 ($0.payload.purchaseDate, $0.payload.transactionID) < (
+    /// Every statement that is held, as it was signed.
+    var texts: Set<String> {
+        var texts = Set(transactions.values.map(\.jws)).union(renewals.values.joined().map(\.jws))
+        if let appTransaction { texts.insert(appTransaction.jws) }
+        return texts
+    }
+
                     $1.payload.purchaseDate, $1.payload.transactionID
                 )
             }

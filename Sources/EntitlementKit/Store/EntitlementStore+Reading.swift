@@ -193,7 +193,7 @@ extension EntitlementStore {
             }
             intake.transactions.append(transaction)
             intake.signedDates.append(transaction.payload.signedDate)
-            shown.insert(transaction.jws)
+            shown.insert(transaction.jws, in: ledger.book)
             if ledger.book.restate(transaction) {
                 intake.isChanged = true
                 disk.mustReplaceRows = true
@@ -219,7 +219,7 @@ extension EntitlementStore {
             guard renewal.payload.originalTransactionID == transaction.payload.originalTransactionID,
                 renewal.payload.environment == transaction.payload.environment
             else { throw StatementRefusal(reason: "it is of another subscription than its transaction") }
-            shown.insert(renewal.jws)
+            shown.insert(renewal.jws, in: ledger.book)
             intake.signedDates.append(renewal.payload.signedDate)
             switch ledger.book.join(renewal) {
             case .nothing: break
@@ -245,7 +245,7 @@ extension EntitlementStore {
                 ledger.shownEnvironment = nil
                 intake.isOfNewEnvironment = environment != appTransaction.payload.environment
             }
-            shown.insert(appTransaction.jws)
+            shown.insert(appTransaction.jws, in: ledger.book)
             intake.signedDates.append(appTransaction.payload.signedDate)
             let learning = ledger.book.join(appTransaction, isDoubted: isDoubted)
             guard learning != .nothing else { return }

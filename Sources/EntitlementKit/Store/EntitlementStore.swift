@@ -27,8 +27,8 @@ public actor EntitlementStore {
     var askedCustomer: String?
     /// Whether the store has said in this process who has this copy of the app, and in which environment.
     var isAppShown = false
-    /// What the store has shown in this process, as it was signed; anything else comes from the disk.
-    var shown: Set<String> = []
+    /// What of the book the store has shown in this process; anything else comes from the disk.
+    var shown = ShownStatements()
     /// The app's own purchase as it was last posted.
     var postedApp: String?
     /// The number of the request that ``connection`` tells of.
