@@ -150,7 +150,7 @@ struct IdentityTests {
         await rig.launch()
         let events = Collected(rig.store.syncEvents)
         await eventually("listening") { await rig.store.syncListenerCount == 1 }
-        rig.server.edit { $0.mood = .status(401) }
+        rig.server.edit { $0.mood = .problem(401) }
         await rig.store.identify(customerID: "c-1", token: "stale")
         await eventually("told") { await events.kinds.contains(.tokenRejected) }
         rig.server.edit { $0.mood = .answers }

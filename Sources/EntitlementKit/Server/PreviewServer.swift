@@ -100,7 +100,17 @@ public actor PreviewServer: EntitlementServer {
         case .answers: nil
         case .isAway: throw URLError(.notConnectedToInternet)
         case .isBusy(let seconds): EntitlementServerResponse(status: 503, retryAfter: seconds, body: Data())
-        case .refusesTokens: token == nil ? nil : EntitlementServerResponse(status: 401, body: Data())
+        case .refusesTokens: token == nil ? nil : try Self.refusedToken
+        }
+    }
+
+    private static var refusedToken: EntitlementServerResponse {
+        get throws {
+            let problem = ProblemDocument(
+                code: "unauthorized", title: "Unauthorized", status: 401, detail: "The token is not good any more.",
+                param: nil,
+                isRetryable: false, requestID: "req_preview")
+            return EntitlementServerResponse(status: 401, body: Data(try WireJSON.encode(problem)))
         }
     }
 

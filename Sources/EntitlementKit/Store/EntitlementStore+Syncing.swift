@@ -166,7 +166,8 @@ extension EntitlementStore {
             return .failure(
                 SendFailure(
                     reason: .refused, detail: problem?.detail ?? "HTTP status \(response.status)",
-                    mayBeContent: !isUnauthorized && response.status != 429 && response.status != 503,
+                    // A server that fails is as good as away, and is not to be asked more often for that.
+                    mayBeContent: [400, 413, 422].contains(response.status),
                     // Whoever says that a body is too large has seen it.
                     isServersWord: problem != nil || response.status == 413,
                     refusedToken: isUnauthorized ? token : nil,

@@ -11,7 +11,10 @@ final class ScriptedServer: EntitlementServer {
     enum Mood: Sendable {
         case answers
         case unreachable
+        /// Somebody on the way to it answers, or it says no more than that.
         case status(Int, retryAfter: Int? = nil)
+        /// The server itself says so.
+        case problem(Int)
     }
 
     struct Received: Sendable {
@@ -98,11 +101,12 @@ final class ScriptedServer: EntitlementServer {
         case .unreachable: throw URLError(.notConnectedToInternet)
         case .status(let status, let retryAfter):
             return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data())
+        case .problem(let status): return try Self.problem(status)
         }
         if let token, state.refusesAllTokens || state.refusedTokens.contains(token) {
-            return EntitlementServerResponse(status: 401, body: Data())
+            return try Self.problem(401)
         }
-        guard state.poison.isDisjoint(with: ids) else { return EntitlementServerResponse(status: 500, body: Data()) }
+        guard state.poison.isDisjoint(with: ids) else { return EntitlementServerResponse(status: 422, body: Data()) }
         let document = try script.withLock { script in
             var asked = script
             let proves = request.appTransaction != nil && script.appTransactionProves
@@ -115,6 +119,13 @@ final class ScriptedServer: EntitlementServer {
         var wire = try WireJSON.decode(WireValue.self, from: WireJSON.encode(document))
         if let translate = state.translate { wire = translate(wire) }
         return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(wire)))
+    }
+
+    static func problem(_ status: Int) throws -> EntitlementServerResponse {
+        let problem = ProblemDocument(
+            code: "problem", title: "A problem", status: status, detail: "So it is.", param: nil, isRetryable: false,
+            requestID: "req_1")
+        return EntitlementServerResponse(status: status, body: Data(try WireJSON.encode(problem)))
     }
 
     private static func answer(

@@ -102,7 +102,7 @@ extension ScriptedServer {
         }
         await door?.pass()
         if let token, state.shop.refusedTokens.contains(token) {
-            return EntitlementServerResponse(status: 401, body: Data())
+            return try Self.problem(401)
         }
         if let answer = try Self.answer(shop { $0.mood }) { return answer }
         guard let productID = request["product_id"]?.text else {

@@ -188,7 +188,8 @@ extension EntitlementStore {
             let said = withoutCustomer(refusal.detail)
             log(.error, .purchase, "the web checkout was answered with status \(answer.status): \(said: said)")
             // What is wrong with the request, no other token mends.
-            guard answer.status == 401 || answer.status == 403, refusal.reason == .refused, let token,
+            guard answer.status == 401 || answer.status == 403, refusal.reason == .refused, refusal.isSentence,
+                let token,
                 tokenWasRefused(token, detail: refusal.detail)
             else {
                 return .failure(refusal)
