@@ -178,13 +178,20 @@ struct DeviceLedger: Sendable {
 
     /// Takes an answer about a customer, and what of the posted statements it answers; returns whether its log lacks what
     /// those before held: it is another one, which has to be told everything again, or has lost something.
-    mutating func take(_ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting) -> Bool {
+    ///
+    /// - Parameter lastRequest: the number of the last request that was made before the answer came; `nil`: that which it
+    ///   answers.
+    mutating func take(
+        _ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting, lastRequest: Int? = nil
+    ) -> Bool {
         heardAt = answer.at
+        let number = posted.batch.number
         let isAnotherLog = memories.contains {
-            $0.answer.environment == answer.environment && !$0.isOfFormerLog && $0.isOfAnotherLog(than: answer)
+            $0.answer.environment == answer.environment && !$0.isOfFormerLog
+                && $0.isOfAnotherLog(than: answer, askedSince: $0.precedes(request: number))
         }
         if isAnotherLog {
-            for index in memories.indices { memories[index].forgetAnswered(since: answer) }
+            for index in memories.indices { memories[index].forgetAnswered(since: answer, toRequest: number) }
             serverCatalog = nil
         }
         // What is not wholly understood is good for this answer alone.
@@ -194,11 +201,12 @@ struct DeviceLedger: Sendable {
             serverCatalog = catalog
         }
         let known = remove(answer)
-        var memory = known ?? ServerMemory(answer)
+        let new = ServerMemory(answer, lastRequest: lastRequest ?? number)
+        var memory = known ?? new
         if isAnotherLog || memory.isOfFormerLog, answer.isProven || !memory.isProven {
-            memory = ServerMemory(answer)
+            memory = new
         } else {
-            memory.take(answer)
+            memory.take(answer, askedSince: memory.precedes(request: number), lastRequest: new.lastRequest)
         }
         for (transaction, fate) in zip(posted.transactions, results.transactions) {
             switch fate {

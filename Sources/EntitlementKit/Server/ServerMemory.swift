@@ -23,18 +23,25 @@ struct ServerMemory: Sendable {
     /// milliseconds.
     static let answerAge: Int64 = 3 * 86_400_000
 
+    /// The longest that a request waits for its answer, in milliseconds.
+    static let longestWait: Int64 = 60_000
+
     /// The answer that stands.
     private(set) var answer: ServerAnswer
     /// When the server last confirmed it, by its own clock.
     private(set) var confirmedAt: Timestamp
     private(set) var answered: [String: Answered] = [:]
+    /// The number of the last request that had been made when it was answered; `nil` where that was not in this process.
+    private(set) var lastRequest: Int?
     /// Whether another customer's answer has shown that the log this one came of is gone, as after a backup was restored.
     private(set) var isOfFormerLog = false
     /// The payload hashes of renewal information that was answered.
     private(set) var answeredRenewals: Set<String> = []
 
-    init(_ answer: ServerAnswer) {
+    /// - Parameter lastRequest: the number of the last request that had been made when the answer came; `nil`: not known.
+    init(_ answer: ServerAnswer, lastRequest: Int? = nil) {
         self.answer = answer
+        self.lastRequest = lastRequest
         confirmedAt = answer.at
     }
 
@@ -45,13 +52,18 @@ struct ServerMemory: Sendable {
     /// The facts it holds, where this version can read them.
     var facts: CustomerFacts? { answer.facts }
 
-    /// Takes a later answer; one that knows less does not overwrite one that knows more.
-    mutating func take(_ next: ServerAnswer) {
+    /// Takes another answer; one that knows less does not overwrite one that knows more.
+    ///
+    /// - Parameters:
+    ///   - askedSince: whether it answers a request that was made after the answer that stands had come. Others may overtake each
+    ///     other, and instances of one server have clocks of their own.
+    ///   - lastRequest: as in `init`.
+    mutating func take(_ next: ServerAnswer, askedSince: Bool = true, lastRequest: Int? = nil) {
         let knowsLess = !next.isProven && answer.isProven
-        // Answers may overtake each other.
-        let isOlder = next.position < answer.position && next.at <= answer.at
+        let isOlder = next.position < answer.position && (next.at <= answer.at || !askedSince)
         guard !knowsLess, !isOlder else { return }
         answer = next
+        self.lastRequest = lastRequest
         isOfFormerLog = false
         confirmedAt = max(confirmedAt, next.at)
     }
@@ -62,7 +74,10 @@ struct ServerMemory: Sendable {
     /// Joins what another process knows of the same customer.
     mutating func join(_ other: ServerMemory) {
         let isLater = (other.answer.at, other.answer.position) > (answer.at, answer.position)
-        if isOfAnotherLog(than: other.answer) || other.isOfAnotherLog(than: answer) {
+        let (older, newer) = isLater ? (self, other) : (other, self)
+        // Which request was made first, two processes do not tell each other; but none waits longer than this for its answer.
+        let askedSince = newer.answer.at > older.answer.at.adding(milliseconds: Self.longestWait)
+        if older.isOfAnotherLog(than: newer.answer, askedSince: askedSince) {
             // What one log has answered says nothing of what the other holds.
             if isLater { self = other }
             return
@@ -77,16 +92,23 @@ struct ServerMemory: Sendable {
     ///
     /// Its id is another, or it has become shorter, as after a backup was restored. Then nothing is known of what that log
     /// holds.
-    func isOfAnotherLog(than next: ServerAnswer) -> Bool {
+    ///
+    /// - Parameter askedSince: as in `take`. An answer that was only overtaken rests on fewer events, too.
+    func isOfAnotherLog(than next: ServerAnswer, askedSince: Bool) -> Bool {
         if let old = answer.ledgerID, let new = next.ledgerID, old != new { return true }
-        return next.position < answer.position && next.at > answer.at
+        return askedSince && next.position < answer.position && next.at > answer.at
     }
 
+    /// Whether a request of this process was made after the answer that stands had come.
+    func precedes(request number: Int) -> Bool { lastRequest.map { number > $0 } ?? true }
+
     /// Forgets what the server has answered, but not what it said, because another log answers now.
-    mutating func forgetAnswered(since next: ServerAnswer) {
+    ///
+    /// - Parameter number: the number of the request that it has answered.
+    mutating func forgetAnswered(since next: ServerAnswer, toRequest number: Int) {
         answered = [:]
         answeredRenewals = []
-        if isOfAnotherLog(than: next) { isOfFormerLog = true }
+        if isOfAnotherLog(than: next, askedSince: precedes(request: number)) { isOfFormerLog = true }
     }
 
     mutating func noteAnswered(

@@ -65,7 +65,8 @@ struct SyncQueue: Sendable {
 
     private var items: [Key: Item] = [:]
     private var flights = 0
-    private var lastNumber = 0
+    /// The number of the last request.
+    private(set) var lastNumber = 0
     /// Until when the server asked for patience, in milliseconds of uptime; whatever is sent, it is sent after it.
     private var quietUntil: Int64 = 0
 

@@ -190,7 +190,7 @@ extension EntitlementStore {
 
     private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {
         let batch = posting.batch
-        let lacksSomething = ledger.take(answer, results, to: posting)
+        let lacksSomething = ledger.take(answer, results, to: posting, lastRequest: queue.lastNumber)
         var failed: [String: String] = [:]
         var conflicts: [String: String] = [:]
         var held: [String: Digest] = [:]
