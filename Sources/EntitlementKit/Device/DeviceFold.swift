@@ -35,9 +35,8 @@ struct DeviceFold: Sendable {
         for token in ledger.accountTokens { people.add(token.uuidString.lowercased(), me) }
         var facts =
             memory?.facts ?? CustomerFacts(customer: me, originals: [:], catalog: ledger.catalog)
-        // The newest catalog there is, whomever it was answered to.
-        if ledger.serverCatalog.map({ $0.position > 0 }) ?? true { facts.catalog = ledger.catalog }
-        facts.catalog = ledger.completed(facts.catalog)
+        // The newest catalog there is, whomever it was answered to; what the app was built with where the server has none.
+        facts.catalog = ledger.completed(ledger.catalog)
         var confirmedAt: [String: Timestamp] = [:]
         if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }

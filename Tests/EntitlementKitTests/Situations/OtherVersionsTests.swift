@@ -161,6 +161,28 @@ struct OtherVersionsTests {
         #expect(await rig.store.current.kind == .offline(asOf: Statements.date(1), reason: .unreachable))
         #expect(await rig.storage.aside.isEmpty)
     }
+
+    @Test("a server without a catalog of its own takes nothing away that the app was built to give")
+    func noCatalog() async {
+        let rig = KitRig {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.catalog = Catalog(products: [])
+            $0.translate = { answer in
+                guard case .object(var members) = answer, case .object(var catalog)? = members["catalog"] else {
+                    return answer
+                }
+                catalog["position"] = .int(0)
+                members["catalog"] = .object(catalog)
+                return .object(members)
+            }
+        }
+        await rig.launch()
+        #expect(await rig.store.refresh().givesAccess(to: "premium"))
+        await rig.store.settled()
+        #expect(await rig.gives())
+        #expect(await rig.store.current.isLive)
+    }
 }
 
 extension ScriptedStorage {
