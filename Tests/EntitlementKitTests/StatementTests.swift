@@ -141,6 +141,20 @@ struct StatementTests {
         }
     }
 
+    @Test("of more than can be remembered of what was let go the oldest half is forgotten, and no more")
+    func manyLetGo() throws {
+        let all = try (95...106).map {
+            try DeviceTransaction(Statements.transaction("\($0)", product: "coins", until: nil, type: "Consumable"))
+        }
+        var book = StatementBook()
+        for transaction in all { book.letGo(of: transaction, limit: 10) }
+        for var known in [book, StatementBook(StatementFile(try written(book)))] {
+            let news = all.filter { known.join($0) == .news }.map(\.payload.transactionID)
+            #expect(news == (95...99).map(String.init))
+        }
+        #expect(StatementBook.letGoLimit >= 50_000)
+    }
+
     @Test("what the server does not hold, or the store is yet to be told about, is let go of by nobody")
     func neededStays() throws {
         var book = try filled(StatementBook.transactionLimit + 10, kind: "consumable")

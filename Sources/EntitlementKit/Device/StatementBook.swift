@@ -10,8 +10,8 @@ import EntitlementCore
 struct StatementBook: Sendable {
     /// How many transactions are kept without letting go of any; see ``prune(isNeeded:at:)``.
     static let transactionLimit = 2000
-    /// The most that is remembered of what was let go.
-    static let letGoLimit = 10_000
+    /// The most that is remembered of what was let go, at some fifty bytes each.
+    static let letGoLimit = 50_000
     /// The most pieces of renewal information kept about one original transaction; the oldest go first.
     static let renewalLimit = 24
 
@@ -36,7 +36,7 @@ struct StatementBook: Sendable {
     private var hasReadAccounts = false
     /// How the app has last acknowledged each transaction.
     private(set) var acknowledged: [String: Acknowledgement] = [:]
-    /// What the transactions said that were let go, so that the store's next list does not bring them back.
+    /// What the transactions said that were let go, by their marks, so that the store's next list does not bring them back.
     private(set) var letGo: [String: String] = [:]
 
     /// What a statement added.
@@ -61,7 +61,7 @@ struct StatementBook: Sendable {
     mutating func join(_ transaction: DeviceTransaction, isUnfinished: Bool = false) -> Learning {
         let id = transaction.payload.transactionID
         guard let known = transactions[id] else {
-            guard isUnfinished || letGo[id] != transaction.contentHash.hex else { return .nothing }
+            guard isUnfinished || letGo[id] != transaction.mark else { return .nothing }
             letGo[id] = nil
             transactions[id] = transaction
             return .news
@@ -210,12 +210,20 @@ struct StatementBook: Sendable {
         return true
     }
 
-    mutating func letGo(of transaction: DeviceTransaction) {
+    /// Forgets a transaction, but not that it was known.
+    ///
+    /// - Parameter limit: the most that is remembered so.
+    mutating func letGo(of transaction: DeviceTransaction, limit: Int = letGoLimit) {
         let id = transaction.payload.transactionID
         transactions[id] = nil
-        // Beyond the limit nothing is remembered, and the store's next list begins anew.
-        if letGo.count >= Self.letGoLimit { letGo = [:] }
-        letGo[id] = transaction.contentHash.hex
+        if letGo.count >= limit { forgetOldestLetGo() }
+        letGo[id] = transaction.mark
+    }
+
+    /// Forgets half of what was let go; the store numbers its transactions in the order in which they are made.
+    private mutating func forgetOldestLetGo() {
+        let order = letGo.keys.sorted { ($0.utf8.count, $0) < ($1.utf8.count, $1) }
+        for id in order.prefix(order.count / 2) { letGo[id] = nil }
     }
 
     /// The app has granted what a transaction paid for, or taken it back after a refund.
@@ -230,6 +238,13 @@ struct StatementBook: Sendable {
             == (transaction.payload.revocation == nil ? .granted : .takenBack)
     }
 
+    /// Every statement that is held, as it was signed.
+    var texts: Set<String> {
+        var texts = Set(transactions.values.map(\.jws)).union(renewals.values.joined().map(\.jws))
+        if let appTransaction { texts.insert(appTransaction.jws) }
+        return texts
+    }
+
     /// What the newest statement about a transaction says; `nil` where there is none.
     func content(of transactionID: String) -> Digest? { transactions[transactionID]?.contentHash }
 
@@ -238,13 +253,6 @@ struct StatementBook: Sendable {
         transactions.values.filter { $0.payload.originalTransactionID == originalTransactionID }
             .sorted {
                 ($0.payload.purchaseDate, $0.payload.transactionID) < (
-    /// Every statement that is held, as it was signed.
-    var texts: Set<String> {
-        var texts = Set(transactions.values.map(\.jws)).union(renewals.values.joined().map(\.jws))
-        if let appTransaction { texts.insert(appTransaction.jws) }
-        return texts
-    }
-
                     $1.payload.purchaseDate, $1.payload.transactionID
                 )
             }
@@ -252,6 +260,12 @@ struct StatementBook: Sendable {
 }
 
 extension DeviceTransaction {
+    /// The length of a mark.
+    fileprivate static let markLength = 16
+
+    /// Tells what it says from what else it might say, in few bytes.
+    fileprivate var mark: String { String(contentHash.hex.prefix(Self.markLength)) }
+
     /// As the fold orders statements about one period.
     fileprivate func precedes(_ other: DeviceTransaction) -> Bool {
         let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
@@ -291,9 +305,12 @@ extension StatementBook {
         accounts = file.accounts
         acknowledged = file.acknowledged
         // What was let go of stands in the file until that is written anew.
-        for (id, content) in file.letGo where transactions[id].map({ $0.contentHash.hex == content }) ?? true {
+        for (id, content) in file.letGo {
+            // Earlier versions wrote more of it.
+            let mark = String(content.prefix(DeviceTransaction.markLength))
+            guard transactions[id].map({ $0.mark == mark }) ?? true else { continue }
             transactions[id] = nil
-            letGo[id] = content
+            letGo[id] = mark
         }
     }
 

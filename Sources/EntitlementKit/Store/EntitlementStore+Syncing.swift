@@ -130,7 +130,7 @@ extension EntitlementStore {
     }
 
     /// The longest that an answer of the server is waited for.
-    private static let serverPatience = Duration.seconds(60)
+    private static let serverPatience = Duration.milliseconds(ServerMemory.longestWait)
 
     private func send(_ posting: SyncPosting) async -> Result<(ServerAnswer, PostingResults), SendFailure> {
         guard let server else { return .failure(SendFailure(reason: .syncOff, detail: "sync is off")) }
@@ -170,7 +170,8 @@ extension EntitlementStore {
                     mayBeContent: [400, 413, 422].contains(response.status),
                     // Whoever says that a body is too large has seen it.
                     isServersWord: problem != nil || response.status == 413,
-                    refusedToken: isUnauthorized ? token : nil,
+                    // A gateway knows nothing of the customer's token.
+                    refusedToken: isUnauthorized && problem != nil ? token : nil,
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
         }
         if let token { tokens.accepted(token) }
