@@ -158,9 +158,18 @@ struct IdentityTests {
         #expect(rig.server.received.last?.token == nil)
     }
 
-    @Test("an empty customer id is refused")
+    @Test("an id that no customer can have is refused, and leaves nobody with what the customer before holds")
     func invalid() async {
-        #expect(!(await KitRig().store.identify(customerID: "")))
+        var rig = KitRig(server: { $0.grants = [.forever("premium", of: $0.number(of: "ann").number)] })
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "t")
+        await rig.waitUntilGives()
+        #expect(!(await rig.store.identify(customerID: "")))
+        #expect(await rig.store.current.customerID == "apple:A")
+        #expect(await !rig.gives())
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.current.customerID == "apple:A")
     }
 
     @Test("naming the same customer at every launch costs nothing")
