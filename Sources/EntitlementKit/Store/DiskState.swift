@@ -50,6 +50,9 @@ struct DiskState {
     /// Whether it has changed here since it was written.
     func isOutdated(_ file: File) -> Bool { (changed[file] ?? 0) > (durable[file] ?? 0) }
 
+    /// Whether a file is on disk as it was at a change.
+    func isDurable(_ file: File, upTo change: Int) -> Bool { (durable[file] ?? 0) >= change }
+
     /// Whether everything up to a change is on disk.
     func isDurable(upTo change: Int) -> Bool { outdated.allSatisfy { (durable[$0] ?? 0) >= change } }
 }

@@ -51,7 +51,10 @@ extension EntitlementStore {
         else { return false }
         ledger.book.acknowledge(transaction)
         disk.note(.statements)
-        guard await persist() else { return false }
+        let change = disk.changes
+        // Another file that cannot be written keeps nothing of this from being known.
+        _ = await persist()
+        guard disk.isDurable(.statements, upTo: change) else { return false }
         // It may have come to read otherwise while it was written.
         if !isUnacknowledged(transaction.payload.transactionID) { gate.acknowledged(purchase.transactionID) }
         publish()

@@ -7,6 +7,8 @@ actor ScriptedStorage: EntitlementStorage {
     private(set) var files: [String: Data] = [:]
     private var changes: [String: Int] = [:]
     private var isFull = false
+    /// The files that cannot be written.
+    private var broken: Set<String> = []
     private var isLocked = false
     private(set) var aside: [String] = []
     /// How many bytes were written, and how often a file was replaced by another.
@@ -19,6 +21,8 @@ actor ScriptedStorage: EntitlementStorage {
     private var readDoors: [String: Door] = [:]
 
     func setFull(_ isFull: Bool) { self.isFull = isFull }
+
+    func setBroken(_ names: Set<String>) { broken = names }
 
     func setLocked(_ isLocked: Bool) { self.isLocked = isLocked }
 
@@ -54,7 +58,7 @@ actor ScriptedStorage: EntitlementStorage {
     ) async throws -> StorageVersion? {
         await door?.pass()
         if isLocked { throw CocoaError(.fileWriteNoPermission) }
-        if isFull { throw CocoaError(.fileWriteOutOfSpace) }
+        if isFull || broken.contains(name) { throw CocoaError(.fileWriteOutOfSpace) }
         guard try self.version(of: name) == version else { return nil }
         switch change {
         case .replace(let data):

@@ -157,6 +157,23 @@ struct ConsumableTests {
         for wallet in [early, late] { await eventually("told") { await wallet.granted == ["1", "2"] } }
     }
 
+    @Test("an acknowledgement is known although another file cannot be written, and is not where its own cannot")
+    func brokenFile() async throws {
+        for (broken, isKnown) in [("server.json", true), ("statements.jsonl", false)] {
+            let rig = rig()
+            await rig.launch()
+            rig.device.push(Self.coins("1"))
+            await eventually("known") { await rig.store.ledger.book.transactions["1"] != nil }
+            await rig.store.settled()
+            await rig.storage.setBroken([broken])
+            // Something of the other file is to be written, too.
+            _ = await rig.store.refresh()
+            await rig.store.settled()
+            let bought = PurchaseRecord(try DeviceTransaction(Self.coins("1")), isSynced: false)
+            #expect(await rig.store.acknowledge(bought) == isKnown)
+        }
+    }
+
     @Test("an acknowledgement of the purchase is none of a refund that came meanwhile")
     func crossing() async throws {
         let rig = rig()
