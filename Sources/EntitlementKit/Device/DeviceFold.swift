@@ -68,7 +68,8 @@ struct DeviceFold: Sendable {
             for transaction in transactions {
                 facts.join(
                     transaction, memory: memory, ownApp: ledger.appCustomer,
-                    isOfAnotherAccount: ledger.isOfAnotherAccount(transaction), people: &people)
+                    isOfAnotherAccount: ledger.isOfAnotherAccount(transaction),
+                    isBoughtByCustomer: ledger.isBoughtByCustomer(transaction), people: &people)
             }
             for renewal in ledger.book.renewals[original] ?? [] {
                 facts.originals[original, default: OriginalState()].join(renewal.fact, source: .device, position: 0)
@@ -201,10 +202,10 @@ extension CustomerFacts {
     ///
     /// Until the server has answered about a transaction, one that bears this copy's app transaction, or no identity at
     /// all, counts as the present customer's: they used the app when it was bought. So does one that was bought here
-    /// with another Apple account, as long as nobody is logged in.
+    /// with another Apple account, as long as nobody is logged in, or where the customer was as they bought it.
     fileprivate mutating func join(
         _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: String?, isOfAnotherAccount: Bool,
-        people: inout Numbers
+        isBoughtByCustomer: Bool, people: inout Numbers
     ) {
         let original = transaction.payload.originalTransactionID
         var ids = IdentityList()
@@ -212,10 +213,14 @@ extension CustomerFacts {
         let answered = memory?.answered[transaction.payload.transactionID]
         let isConflict = answered?.isConflict ?? false
         let ownAppNumber = ownApp.map { people.number(of: $0) }
-        let isBoughtHere = fact.accountToken == nil && fact.appTransaction != nil && fact.appTransaction == ownAppNumber
+        let isBoughtHere =
+            fact.accountToken == nil && fact.appTransaction != nil
+            && (fact.appTransaction == ownAppNumber || isBoughtByCustomer)
+        // That the Apple account is another than the app's is no news of what the customer has bought with it.
+        let known: [ConflictReason] = isBoughtByCustomer ? [.notLinked, .anotherAppleAccount] : [.notLinked]
         if isOfAnotherAccount {
             fact.appTransaction = customer
-        } else if isBoughtHere, answered == nil || (isConflict && isUnexplained(fact, answered)) {
+        } else if isBoughtHere, answered == nil || (isConflict && isUnexplained(fact, answered, but: known)) {
             fact.appTransaction = customer
         } else if isConflict, memory?.facts == nil {
             // Somebody else's, and this version cannot see why.
@@ -233,12 +238,14 @@ extension CustomerFacts {
 
 extension CustomerFacts {
     /// Whether nothing tells why a purchase of this copy of the app is not the customer's: nobody else is linked to it, it
-    /// was handed to nobody, and the server gave no reason but that nobody linked the two.
+    /// was handed to nobody, and the server gave no reason but those that are known, such as that nobody linked the two.
     ///
     /// It is shown then to whoever uses the app where it was bought. Somebody who logs in after buying has done nothing
     /// that ends it, and whether the two are one person only the app's own server can say.
-    fileprivate func isUnexplained(_ fact: TransactionFact, _ answered: ServerMemory.Answered?) -> Bool {
-        guard [nil, ConflictReason.notLinked.rawValue].contains(answered?.reason) else { return false }
+    fileprivate func isUnexplained(
+        _ fact: TransactionFact, _ answered: ServerMemory.Answered?, but known: [ConflictReason]
+    ) -> Bool {
+        guard answered?.reason.map({ known.map(\.rawValue).contains($0) }) ?? true else { return false }
         return ownership.currentOwner(of: fact).map { $0 == fact.appTransaction } ?? true
     }
 }

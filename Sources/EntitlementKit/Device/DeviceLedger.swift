@@ -10,7 +10,7 @@ import Foundation
 struct DeviceLedger: Sendable {
     /// The most customers whose answers are kept.
     static let memoryLimit = 8
-    /// The most account tokens that are remembered.
+    /// The most account tokens, and purchases of who was logged in, that are remembered.
     static let issuedLimit = 32
 
     let bundleID: String
@@ -30,6 +30,8 @@ struct DeviceLedger: Sendable {
     var shownEnvironment: String?
     /// The account tokens that the server has issued, to whoever was logged in here, the last one last.
     private(set) var issued: [IssuedAccountToken] = []
+    /// What whoever was logged in has bought here that bears nothing of theirs, the last one last.
+    private var bought: [PurchaseWhileLoggedIn] = []
 
     init(_ configuration: EntitlementConfiguration) {
         bundleID = configuration.bundleID
@@ -80,6 +82,26 @@ struct DeviceLedger: Sendable {
         issued.append(row)
         issued.removeFirst(max(0, issued.count - Self.issuedLimit))
         return true
+    }
+
+    /// Remembers that whoever is logged in has bought something here, where it does not say so itself; returns whether that is
+    /// new.
+    mutating func noteBought(_ transaction: DeviceTransaction) -> Bool {
+        guard let identified, transaction.payload.appAccountToken == nil, !isBoughtByCustomer(transaction) else {
+            return false
+        }
+        bought.append(
+            PurchaseWhileLoggedIn(
+                customerID: identified, originalTransactionID: transaction.payload.originalTransactionID))
+        bought.removeFirst(max(0, bought.count - Self.issuedLimit))
+        return true
+    }
+
+    /// Whether who is logged in has bought a transaction's original here, and it does not say so itself.
+    func isBoughtByCustomer(_ transaction: DeviceTransaction) -> Bool {
+        bought.contains {
+            $0.customerID == identified && $0.originalTransactionID == transaction.payload.originalTransactionID
+        }
     }
 
     private var buyer: String? {
@@ -330,12 +352,14 @@ struct DeviceLedger: Sendable {
         // The last one counts: what the app has said since, or else what somebody has written.
         let all = isNamed ? rows.filter { !issued.contains($0) } + issued : issued.filter { !rows.contains($0) } + rows
         issued = Array(all.suffix(Self.issuedLimit))
+        let purchases = kept["purchases"]?.entries.compactMap { $0.decoded(PurchaseWhileLoggedIn.self) } ?? []
+        bought = Array((purchases.filter { !bought.contains($0) } + bought).suffix(Self.issuedLimit))
     }
 
     var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories, heardAt: heardAt) }
 
     var identityFile: IdentityFile {
-        IdentityFile(customerID: identified, accountTokens: issued)
+        IdentityFile(customerID: identified, accountTokens: issued, purchases: bought)
     }
 }
 

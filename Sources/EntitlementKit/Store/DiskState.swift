@@ -62,6 +62,14 @@ struct IdentityFile: Encodable {
     var customerID: String?
     /// What purchases are signed with where that is not the customer's id, of whoever was logged in here.
     var accountTokens: [IssuedAccountToken]
+    /// What each customer has bought here that bears nothing of theirs.
+    var purchases: [PurchaseWhileLoggedIn]
+}
+
+/// What a customer has bought on this device while they were logged in, and no account token of theirs was known.
+struct PurchaseWhileLoggedIn: Codable, Hashable, Sendable {
+    let customerID: String
+    let originalTransactionID: String
 }
 
 /// An account token that the server has issued to a customer, for good.

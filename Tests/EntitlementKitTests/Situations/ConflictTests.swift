@@ -75,6 +75,44 @@ struct ConflictTests {
     }
 
     @Test(
+        "what somebody logged in buys with another Apple account is theirs here until the server says whose it is",
+        arguments: [("another_apple_account", true), ("linked_to_another", false)])
+    func boughtWhileLoggedIn(_ reason: String, gives: Bool) async {
+        let purchase = Statements.transaction("1", app: "B")
+        var rig = KitRig {
+            $0.purchase = .success(.success(purchase))
+        } server: {
+            $0.translate = { answer in
+                guard case .object(var members) = answer else { return answer }
+                let rows = answer["results"]?.entries.map { row -> WireValue in
+                    guard case .object(var row) = row else { return row }
+                    row["reason"] = .string(reason)
+                    return .object(row)
+                }
+                members["results"] = .array(rows ?? [])
+                return .object(members)
+            }
+        }
+        await rig.launch()
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        await rig.store.identify(customerID: "c-1", token: "t")
+        await rig.store.settled()
+        #expect(await rig.store.purchase("monthly").purchase?.entitlements.givesAccess(to: "premium") == true)
+        await eventually("a conflict") { await events.kinds.contains(.conflict) }
+        await rig.store.settled()
+        #expect(await rig.gives() == gives)
+        rig.device.edit { $0.current = [purchase] }
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.refresh().givesAccess(to: "premium") == gives)
+        // It is nobody else's.
+        await rig.store.identify(customerID: "c-2", token: "t")
+        await rig.store.settled()
+        #expect(await !rig.gives())
+    }
+
+    @Test(
         "a purchase made with another Apple account than the one that downloaded the app is the customer's, and finished"
     )
     func anotherAppleAccount() async throws {

@@ -229,6 +229,8 @@ extension EntitlementStore {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: reason))
             return .failed(PurchaseError(.verificationFailed, of: productID, detail: reason))
         }
+        // It has to be known before it is shown, and is on disk with it.
+        if let transaction = try? DeviceTransaction(statement), ledger.noteBought(transaction) { disk.note(.identity) }
         let reading = StoreReading(origin: .delivery, transactions: [statement])
         guard let transaction = await receive(reading).first else {
             let detail = "the store signed something that is no transaction of this app"
