@@ -28,7 +28,7 @@ struct ObservationTests {
             return
         }
         #expect(entitlement.productID == "monthly")
-        #expect(await rig.store.current.access(to: "forever") == .denied(nil))
+        await eventually("it is closed") { await rig.store.current.access(to: "forever") == .denied(nil) }
         rig.device.push(Statements.transaction("1", revoked: 9, signed: 10))
         await rig.waitUntilGives(false)
         guard case .denied(let held?) = await rig.store.current.access(to: "premium") else {
