@@ -39,7 +39,7 @@ extension EntitlementStore {
         watchNetwork()
     }
 
-    /// Tries again what rests whenever the network returns.
+    /// Tries again what rests whenever the network returns, and says so when it is lost.
     private nonisolated func watchNetwork() {
         Task { [weak self] in
             let (changes, continuation) = AsyncStream.makeStream(of: Bool.self, bufferingPolicy: .bufferingNewest(8))
@@ -52,6 +52,7 @@ extension EntitlementStore {
             for await isUp in changes {
                 guard let self else { break }
                 if isUp, !wasUp { await networkDidReturn() }
+                if !isUp, wasUp { await networkWasLost() }
                 wasUp = isUp
             }
             // It ends with its last owner.

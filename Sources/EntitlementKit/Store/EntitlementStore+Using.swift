@@ -84,6 +84,14 @@ extension EntitlementStore {
         ask()
     }
 
+    /// Nobody stands behind the state any more, because there is no network; what is known goes on counting.
+    func networkWasLost() async {
+        await ready()
+        guard case .live = connection else { return }
+        connection = .failed(.unreachable)
+        publish()
+    }
+
     /// Files can be read from now on.
     func deviceWasUnlocked() async {
         await ready()

@@ -42,6 +42,18 @@ struct GatewayTests {
         #expect(rig.server.received.last?.token == "t")
     }
 
+    @Test("without a network nothing reads as live, and what was known goes on giving access")
+    func lostNetwork() async {
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        #expect(await rig.store.current.isLive)
+        await rig.store.networkWasLost()
+        #expect(await rig.store.current.kind == .offline(asOf: Statements.date(1), reason: .unreachable))
+        #expect(await rig.gives())
+        await rig.store.networkDidReturn()
+        await eventually("live") { await rig.store.current.isLive }
+    }
+
     @Test("a server that fails is asked no more often for that", arguments: [500, 502, 503])
     func failureIsAbsence(_ status: Int) async {
         let rig = KitRig {
