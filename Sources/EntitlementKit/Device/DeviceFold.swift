@@ -35,7 +35,8 @@ struct DeviceFold: Sendable {
         for token in ledger.accountTokens { people.add(token.uuidString.lowercased(), me) }
         var facts =
             memory?.facts ?? CustomerFacts(customer: me, originals: [:], catalog: ledger.catalog)
-        // The newest catalog there is, whomever it was answered to; what the app was built with where the server has none.
+        // The newest catalog there is, whomever it was answered to; what the app was built with where the server has
+        // none.
         facts.catalog = ledger.completed(ledger.catalog)
         var confirmedAt: [String: Timestamp] = [:]
         if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
@@ -238,7 +239,8 @@ extension CustomerFacts {
 
 extension CustomerFacts {
     /// Whether nothing tells why a purchase of this copy of the app is not the customer's: nobody else is linked to it, it
-    /// was handed to nobody, and the server gave no reason but those that are known, such as that nobody linked the two.
+    /// was handed to nobody, and the server gave no reason but those that are known, such as that nobody linked the
+    /// two.
     ///
     /// It is shown then to whoever uses the app where it was bought. Somebody who logs in after buying has done nothing
     /// that ends it, and whether the two are one person only the app's own server can say.

@@ -84,8 +84,8 @@ struct DeviceLedger: Sendable {
         return true
     }
 
-    /// Remembers that whoever is logged in has bought something here, where it does not say so itself; returns whether that is
-    /// new.
+    /// Remembers that whoever is logged in has bought something here, where it does not say so itself; returns whether
+    /// that is new.
     mutating func noteBought(_ transaction: DeviceTransaction) -> Bool {
         guard let identified, transaction.payload.appAccountToken == nil, !isBoughtByCustomer(transaction) else {
             return false
@@ -201,8 +201,8 @@ struct DeviceLedger: Sendable {
     /// Takes an answer about a customer, and what of the posted statements it answers; returns whether its log lacks what
     /// those before held: it is another one, which has to be told everything again, or has lost something.
     ///
-    /// - Parameter lastRequest: the number of the last request that was made before the answer came; `nil`: that which it
-    ///   answers.
+    /// - Parameter lastRequest: the number of the last request that was made before the answer came; `nil`: that which
+    ///   it answers.
     mutating func take(
         _ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting, lastRequest: Int? = nil
     ) -> Bool {

@@ -1,7 +1,7 @@
 /// The statements that the store has shown in this process, as they were signed.
 ///
-/// A store may sign everything anew at each look. Only what the book holds can be asked about, so the rest is forgotten now
-/// and then, and this holds about twice as many as the book at most.
+/// A store may sign everything anew at each look. Only what the book holds can be asked about, so the rest is forgotten
+/// now and then, and this holds about twice as many as the book at most.
 struct ShownStatements: Sendable {
     /// How many are kept without forgetting any.
     static let freeCount = 256

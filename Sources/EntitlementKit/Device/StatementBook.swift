@@ -36,7 +36,8 @@ struct StatementBook: Sendable {
     private var hasReadAccounts = false
     /// How the app has last acknowledged each transaction.
     private(set) var acknowledged: [String: Acknowledgement] = [:]
-    /// What the transactions said that were let go, by their marks, so that the store's next list does not bring them back.
+    /// What the transactions said that were let go, by their marks, so that the store's next list does not bring them
+    /// back.
     private(set) var letGo: [String: String] = [:]
 
     /// What a statement added.

@@ -6,8 +6,8 @@ import Foundation
 /// One line of the file of statements: a JSON object with one member.
 ///
 /// A line is added when there is something new, so that a customer who has much costs no more to keep than one who has
-/// little. Lines join in whatever order they stand, but for the app's own purchase and the lists of what is current and of the
-/// accounts that the store shows, of each of which the last one counts.
+/// little. Lines join in whatever order they stand, but for the app's own purchase and the lists of what is current and
+/// of the accounts that the store shows, of each of which the last one counts.
 struct StatementRow: Sendable {
     /// The same for what says the same.
     let id: String

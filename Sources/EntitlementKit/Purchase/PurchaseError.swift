@@ -32,10 +32,11 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let alreadyUnderWay = Reason(rawValue: "already_under_way")
         /// It, or all that it gives, is owned already, from the App Store or the web: nothing was opened, and nobody charged.
         ///
-        /// What gives more than what is owned is sold, and so is in the App Store what has no end where all that is owned has one:
-        /// a subscription of the App Store, or what is not charged for again. See ``Entitlement/alsoRenews`` for what the customer
-        /// then pays beside it until they end that.
-        /// ``PurchaseOptions/evenIfOwned`` buys it all the same. A change of plan belongs where the present one was bought.
+        /// What gives more than what is owned is sold, and so is in the App Store what has no end where all that is
+        /// owned has one: a subscription of the App Store, or what is not charged for again. See
+        /// ``Entitlement/alsoRenews`` for what the customer then pays beside it until they end that.
+        /// ``PurchaseOptions/evenIfOwned`` buys it all the same. A change of plan belongs where the present one was
+        /// bought.
         public static let alreadyOwned = Reason(rawValue: "already_owned")
         /// What it gives was bought before, and its charge failed and is being tried again: it may come back by itself, so the
         /// payment is to be put right where it was bought.

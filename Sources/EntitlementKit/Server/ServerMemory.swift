@@ -31,14 +31,16 @@ struct ServerMemory: Sendable {
     /// When the server last confirmed it, by its own clock.
     private(set) var confirmedAt: Timestamp
     private(set) var answered: [String: Answered] = [:]
-    /// The number of the last request that had been made when it was answered; `nil` where that was not in this process.
+    /// The number of the last request that had been made when it was answered; `nil` where that was not in this
+    /// process.
     private(set) var lastRequest: Int?
     /// Whether another customer's answer has shown that the log this one came of is gone, as after a backup was restored.
     private(set) var isOfFormerLog = false
     /// The payload hashes of renewal information that was answered.
     private(set) var answeredRenewals: Set<String> = []
 
-    /// - Parameter lastRequest: the number of the last request that had been made when the answer came; `nil`: not known.
+    /// - Parameter lastRequest: the number of the last request that had been made when the answer came; `nil`: not
+    ///   known.
     init(_ answer: ServerAnswer, lastRequest: Int? = nil) {
         self.answer = answer
         self.lastRequest = lastRequest
@@ -55,8 +57,8 @@ struct ServerMemory: Sendable {
     /// Takes another answer; one that knows less does not overwrite one that knows more.
     ///
     /// - Parameters:
-    ///   - askedSince: whether it answers a request that was made after the answer that stands had come. Others may overtake each
-    ///     other, and instances of one server have clocks of their own.
+    ///   - askedSince: whether it answers a request that was made after the answer that stands had come. Others may
+    ///     overtake each other, and instances of one server have clocks of their own.
     ///   - lastRequest: as in `init`.
     mutating func take(_ next: ServerAnswer, askedSince: Bool = true, lastRequest: Int? = nil) {
         let knowsLess = !next.isProven && answer.isProven
@@ -75,7 +77,8 @@ struct ServerMemory: Sendable {
     mutating func join(_ other: ServerMemory) {
         let isLater = (other.answer.at, other.answer.position) > (answer.at, answer.position)
         let (older, newer) = isLater ? (self, other) : (other, self)
-        // Which request was made first, two processes do not tell each other; but none waits longer than this for its answer.
+        // Which request was made first, two processes do not tell each other; but none waits longer than this for its
+        // answer.
         let askedSince = newer.answer.at > older.answer.at.adding(milliseconds: Self.longestWait)
         if older.isOfAnotherLog(than: newer.answer, askedSince: askedSince) {
             // What one log has answered says nothing of what the other holds.

@@ -18,8 +18,8 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     private(set) var claimed = Timestamp.earliest
     /// The server's instant, and the uptime in milliseconds at which it was heard; of this process alone.
     private var anchor: Anchor?
-    /// What the calendar clock said when it was first not behind what is known to have passed, and the uptime at which it did;
-    /// of this process alone.
+    /// What the calendar clock said when it was first not behind what is known to have passed, and the uptime at which
+    /// it did; of this process alone.
     private var line: Anchor?
     /// Whether the calendar clock was set forward since.
     private var isAhead = false

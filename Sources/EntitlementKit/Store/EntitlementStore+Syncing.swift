@@ -217,8 +217,8 @@ extension EntitlementStore {
         }
         let failures = queue.settle(batch, refused: Set(failed.keys), uptime: uptime)
         queue.serverAnswered()
-        // Asked before the app's own purchase was there, or a newer statement of it: what it proves is asked about anew, and
-        // this says less.
+        // Asked before the app's own purchase was there, or a newer statement of it: what it proves is asked about
+        // anew, and this says less.
         let newestApp = ledger.appTransaction?.jws
         let isOutdated = !answer.isProven && newestApp != nil && posting.request.appTransaction != newestApp
         if !isOutdated {
