@@ -41,8 +41,10 @@ extension EntitlementStore {
     ///
     ///     for await intent in PurchaseIntent.intents { await store.purchase(intent) }
     ///
-    /// - Parameter options: as for any purchase, such as ``PurchaseOptions/evenIfOwned`` after the customer was told
-    ///   what they own; its offer, where it names one, is taken in place of the one they saw.
+    /// - Parameters:
+    ///   - intent: as the App Store handed it over.
+    ///   - options: as for any purchase, such as ``PurchaseOptions/evenIfOwned`` after the customer was told what they
+    ///     own; its offer, where it names one, is taken in place of the one they saw.
     @available(iOS 16.4, macOS 14.4, *)
     @discardableResult
     public func purchase(
