@@ -89,6 +89,35 @@ struct SyncQueueTests {
         #expect(queue.pending == [key(ids[place])])
     }
 
+    @Test("an item at which the server fails keeps the question from no answer, and is alone after a few launches")
+    func serversFault() throws {
+        var queue = SyncQueue()
+        _ = queue.add(key(nil))
+        for number in 0..<99 { _ = queue.add(key("\(1000 + number)")) }
+        var (now, isAnswered, requests): (Int64, Bool, [Int]) = (0, false, [])
+        for _ in 0..<4 {
+            var count = 0
+            while let due = queue.nextDue(isSendable: { _ in true }) {
+                now = max(now, due)
+                while let batch = take(&queue, at: now) {
+                    count += 1
+                    if batch.transactionIDs.contains("1037") {
+                        _ = queue.settle(
+                            failed: batch, mayBeContent: false, isServersFault: true, retryAfter: 0, uptime: now)
+                    } else {
+                        isAnswered = isAnswered || batch.asks
+                        _ = queue.settle(batch, refused: [], uptime: now)
+                    }
+                }
+            }
+            requests.append(count)
+            #expect(isAnswered, "at the first launch")
+            queue.wake()
+        }
+        #expect(queue.pending == [key("1037")])
+        #expect(requests.reduce(0, +) <= 40, "\(requests)")
+    }
+
     @Test("what fails although it was woken while it was under way is tried again at once, and then by the schedule")
     func wokenUnderWay() throws {
         var queue = SyncQueue()

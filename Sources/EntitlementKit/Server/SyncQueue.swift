@@ -194,17 +194,22 @@ struct SyncQueue: Sendable {
     /// - Parameters:
     ///   - mayBeContent: whether something in the batch may be the cause, or its size, so that it is taken apart.
     ///   - isServersWord: whether the server itself said so; a gateway before one that is away knows nothing of content.
+    ///   - isServersFault: whether the server failed at it (500), which may be because of one item. So as not to be sent
+    ///     more while it is broken, it is sent the question alone at once, and the rest taken apart only after all tries.
     ///   - retryAfter: what the server asked for, in milliseconds.
     mutating func settle(
-        failed batch: Batch, mayBeContent: Bool, isServersWord: Bool = true, retryAfter: Int64, uptime: Int64
+        failed batch: Batch, mayBeContent: Bool, isServersWord: Bool = true, isServersFault: Bool = false,
+        retryAfter: Int64, uptime: Int64
     ) -> [Failure] {
         flights -= 1
         quietUntil = max(quietUntil, uptime + retryAfter)
         let smallest = isServersWord ? 1 : Self.blindLimit
-        let company = mayBeContent ? max(smallest, batch.keys.count / 4) : Self.batchLimit
-        return keys(of: batch).map {
-            fail(
-                $0, company: company, uptime: uptime, notBefore: retryAfter,
+        let part = max(smallest, batch.keys.count / 4)
+        return keys(of: batch).map { key in
+            let isAlone = isServersFault && key.transactionID == nil
+            return fail(
+                key, company: mayBeContent ? part : isAlone ? 1 : Self.batchLimit,
+                companyAfterAll: isServersFault && !isAlone ? part : nil, uptime: uptime, notBefore: retryAfter,
                 isRefused: mayBeContent && isServersWord)
         }
     }
@@ -221,8 +226,11 @@ struct SyncQueue: Sendable {
     /// What is still under way with a batch, and was not recalled.
     private func keys(of batch: Batch) -> [Key] { batch.keys.filter { items[$0]?.flight == batch.number } }
 
+    /// - Parameters:
+    ///   - company: how many may go together with it from now on.
+    ///   - companyAfterAll: how many, once it was tried as often as it is; `nil`: as many.
     private mutating func fail(
-        _ key: Key, company: Int, uptime: Int64, notBefore: Int64, isRefused: Bool
+        _ key: Key, company: Int, companyAfterAll: Int? = nil, uptime: Int64, notBefore: Int64, isRefused: Bool
     ) -> Failure {
         var item = items[key] ?? Item()
         item.isRefused = isRefused
@@ -237,6 +245,10 @@ struct SyncQueue: Sendable {
         }
         item.due = uptime + (delay ?? 0)
         item.isResting = delay == nil
+        if item.isResting, let companyAfterAll {
+            item.company = min(item.company, companyAfterAll)
+            item.isRefused = true
+        }
         items[key] = item
         return Failure(key: key, attempts: item.attempts, delay: delay)
     }

@@ -123,6 +123,8 @@ extension EntitlementStore {
         var mayBeContent = false
         /// The server itself said so, rather than somebody on the way to it.
         var isServersWord = false
+        /// The server failed at it.
+        var isServersFault = false
         /// The token that was not taken.
         var refusedToken: String?
         /// In milliseconds.
@@ -170,6 +172,7 @@ extension EntitlementStore {
                     mayBeContent: [400, 413, 422].contains(response.status),
                     // Whoever says that a body is too large has seen it.
                     isServersWord: problem != nil || response.status == 413,
+                    isServersFault: problem != nil && response.status == 500,
                     // A gateway knows nothing of the customer's token.
                     refusedToken: isUnauthorized && problem != nil ? token : nil,
                     retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
@@ -253,9 +256,10 @@ extension EntitlementStore {
         let spread = Int64.random(in: 0...failure.retryAfter / 10)
         let failures = queue.settle(
             failed: batch, mayBeContent: failure.mayBeContent, isServersWord: failure.isServersWord,
-            retryAfter: failure.retryAfter + spread, uptime: uptime)
+            isServersFault: failure.isServersFault, retryAfter: failure.retryAfter + spread, uptime: uptime)
         // One statement that a server cannot take does not mean that it is away.
-        if batch.asks || !failure.mayBeContent || !failure.isServersWord {
+        let isOfBatch = failure.isServersFault || failure.mayBeContent && failure.isServersWord
+        if batch.asks || !isOfBatch {
             note(.failed(failure.reason), of: posting)
         }
         publish()

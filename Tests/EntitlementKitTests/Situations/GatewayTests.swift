@@ -67,11 +67,11 @@ struct GatewayTests {
             await rig.store.settled()
         }
         let failed = rig.server.posts.map(\.count)
-        #expect(failed.allSatisfy { $0 >= 50 }, "\(failed)")
+        #expect(failed.allSatisfy { $0 >= 49 }, "\(failed)")
         rig.server.edit { $0.mood = .answers }
         let before = rig.server.posts.count
         _ = await rig.store.refresh()
         await rig.store.settled()
-        #expect(rig.server.posts.count - before <= 2)
+        #expect(rig.server.posts.count - before <= 3)
     }
 }
