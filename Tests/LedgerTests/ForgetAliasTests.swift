@@ -140,8 +140,13 @@ struct ForgetAliasTests {
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
     }
 
-    @Test("whom only signed bytes name is forgotten: the evidence goes, and whom nothing names is nobody")
-    func onlyInEvidence() async throws {
+    @Test(
+        "whom only signed bytes name is forgotten, and nobody is whom they do not name as whose it is",
+        arguments: [
+            (#""appAccountToken":"0A000000-0000-4000-8000-00000000000A""#, ann),
+            (#""appTransactionId":"7000000001""#, "apple:7000000001"),
+        ])
+    func onlyInEvidence(member: String, id: String) async throws {
         var draft = RandomDrafts(seed: 77, originals: 1).drafts(1)[0]
         guard case .notification(var fact) = draft.fact, var stated = fact.transaction else {
             Issue.record("no transaction")
@@ -152,12 +157,15 @@ struct ForgetAliasTests {
         draft.environment = .production
         draft.fact = .notification(fact)
         draft.identities = []
-        draft.evidence = .received(VerifyRig.signed(#"{"renewal":{"appAccountToken":"\#(Self.ann.uppercased())"}}"#))
+        draft.evidence = .received(
+            VerifyRig.signed(#"{"notificationUUID":"\#(Self.bob)","price":9990,"transactionId":"2001",\#(member)}"#))
         let ledger = try await Self.ledger([draft])
-        for id in [Self.bob, "carol"] { #expect(try await Self.forget(id, in: ledger) == nil) }
-        let outcome = try #require(try await Self.forget(Self.ann, in: ledger))
+        for other in [Self.bob, "carol", "apple:9990", "apple:2001", "apple:700000000"] {
+            #expect(try await Self.forget(other, in: ledger) == nil, "\(other)")
+        }
+        let outcome = try #require(try await Self.forget(id, in: ledger))
         #expect(outcome.identities == 0 && outcome.evidence == 1 && outcome.positions == [3])
-        #expect(try await Self.forget(Self.ann, in: ledger) == nil)
+        #expect(try await Self.forget(id, in: ledger) == nil)
         #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 1)
     }
 }

@@ -44,7 +44,7 @@ struct EvidenceSearch: Sendable {
         self.identities = Set(identities.map(\.ref))
         webIDs = scope.webIDs
         mailAddresses = scope.mailAddresses
-        terms = SearchTerms(identities: scope.searched)
+        terms = scope.terms
         let ofWeb = identities.map { WebEvidence.pattern(ofCustomer: $0.value) } + webIDs.sorted().map { "\"\($0)\"" }
         // Whatever case the operator disregards: other words are other ids.
         let patternsOfWeb = Self.joined(ofWeb, Self.webAlternatives).map { "(?c)" + $0 }

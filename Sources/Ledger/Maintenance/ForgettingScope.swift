@@ -7,8 +7,8 @@ package struct ForgettingScope: Sendable {
     package let identities: [(value: String, ref: IdentityRef)]
     /// The events whose evidence goes, ascending.
     package private(set) var evidencePositions: [Int64]
-    /// What is looked for in evidence: the ids in clear, or the one asked for where the log knows nobody of it.
-    let searched: [String]
+    /// What finds the ids in evidence; where the log knows nobody of the one asked for, what finds a statement of it.
+    let terms: SearchTerms
     /// App transactions that statements of other customers bear, too.
     package let sharedAppTransactions: [IdentityRef]
     /// Those among the aliases that stay because they stand for somebody else, too.
@@ -80,18 +80,19 @@ package struct ForgettingScope: Sendable {
         let asked = Statements.identity(of: customer.value)
         guard let row = try connection.query(asked.sql, asked.parameters).first else {
             // Signed renewal information may name somebody whom no event names: that stands in the evidence alone.
-            guard !SearchTerms(identities: [customer.value]).isEmpty else { return nil }
-            (identities, searched, sharedAppTransactions, keptAliases) = ([], [customer.value], [], [])
+            terms = SearchTerms(statedIdentity: customer.value)
+            guard !terms.isEmpty else { return nil }
+            (identities, sharedAppTransactions, keptAliases) = ([], [], [])
             (positions, webOriginals, evidencePositions, identified) = ([], [], [], [])
             (webIDs, mailAddresses) = ([], [])
             return
         }
         let first = IdentityRef(try row.int(0))
-        let aliases = try PersonLinks(of: first, on: connection)
-        keptAliases = try aliases.kept(on: connection)
-        var person = aliases.person.subtracting(keptAliases.map(\.ref))
-        let (own, shared) = try Self.appTransactions(of: person, on: connection)
+        let links = try PersonLinks(of: first, on: connection)
+        keptAliases = try links.kept(on: connection)
         let kept = Set(keptAliases.map(\.ref))
+        var person = links.person.subtracting(kept)
+        let (own, shared) = try Self.appTransactions(of: person, on: connection)
         person.formUnion(own.subtracting(kept))
         sharedAppTransactions =
             shared.union(keptAliases.filter(\.isAppTransaction).map(\.ref)).subtracting(person).sorted()
@@ -99,7 +100,7 @@ package struct ForgettingScope: Sendable {
         identities =
             [(customer.value, first)]
             + values.filter { $0.key != first }.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
-        searched = identities.map(\.value)
+        terms = SearchTerms(identities: identities.map(\.value))
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
         webOriginals = try Self.webOriginals(naming: numbers, on: connection)
@@ -180,20 +181,12 @@ package struct ForgettingScope: Sendable {
                 candidates.formUnion([stated.appTransaction].compactMap(\.self))
             }
         }
-        // Shared is what somebody is named by as the owner, or bears beside the token of somebody else who is not forgotten.
-        let named = try connection.query(
-            """
-            SELECT candidate.number FROM unnest($2::bigint[]) AS candidate (number)
-            WHERE EXISTS (
-                SELECT FROM event_name AS name WHERE name.ledger_id = $1 AND name.identity = candidate.number
-                    AND name.environment IN (0, 1, 2) AND (name.kind = 0 OR name.kind = 2 AND EXISTS (
-                        SELECT FROM event WHERE event.ledger_id = $1 AND event.position = name.position
-                            AND event.type <> 'linked')))
-            """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted())])
-        // A link that was undone names nobody any more.
-        let linked = try candidates.filter { try PersonLinks(of: $0, on: connection).isLinked }
-        let shared = try Set(named.rows.map { IdentityRef(try $0.int(0)) })
-            .union(linked).union(borneBesideOthers(candidates, person: person, on: connection))
+        // Shared is what somebody is named by as the owner or by a link in force, or bears beside the token of somebody else
+        // who is not forgotten.
+        let owners = try PersonLinks.owners(among: candidates, in: [nil] + StoreEnvironment.allCases, on: connection)
+        let linked = try PersonLinks.linked(among: candidates, on: connection)
+        let shared = try owners.union(linked)
+            .union(borneBesideOthers(candidates, person: person, on: connection))
         return (candidates.subtracting(shared), shared)
     }
 

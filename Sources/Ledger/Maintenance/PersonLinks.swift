@@ -58,7 +58,7 @@ struct PersonLinks {
     }
 
     /// Whether a link in force leads from the one asked for, or to them.
-    var isLinked: Bool {
+    private var isLinked: Bool {
         maps.contains { map in
             everybody.contains { identity in
                 map.links.alias(of: identity).map { identity == asked || $0.customer == asked } ?? false
@@ -90,7 +90,7 @@ struct PersonLinks {
         let alone = aliases.subtracting(issued).filter { identity in
             maps.contains { $0.environment == .production && !isSame(identity, in: $0.links) }
         }
-        var kept = try elsewhere.union(Self.owners(among: alone, on: connection))
+        var kept = try elsewhere.union(Self.owners(among: alone, in: [.production], on: connection))
         let values = try Statements.customerIDs(of: Array(aliases), on: connection)
         let appTransactions = Set(values.filter { CustomerID($0.value)?.appTransactionID != nil }.keys)
         kept.formUnion(
@@ -107,9 +107,33 @@ struct PersonLinks {
         }
     }
 
-    /// Those of some identities that own purchases, or were granted something, in production.
-    private static func owners(
+    /// Those of some identities that own purchases, or were granted or claimed something; `nil` among the environments is an
+    /// event of none.
+    static func owners(
+        among identities: Set<IdentityRef>, in environments: [StoreEnvironment?],
+        on connection: isolated PostgresConnection
+    ) throws -> Set<IdentityRef> {
+        try named(
+            identities, in: environments,
+            """
+            name.kind = 0 OR name.kind = 2 AND EXISTS (
+                SELECT FROM event WHERE event.ledger_id = $1 AND event.position = name.position
+                    AND event.type <> 'linked')
+            """, on: connection)
+    }
+
+    /// Those of some identities that a link in force leads from, or to: one that was undone names nobody any more.
+    static func linked(
         among identities: Set<IdentityRef>, on connection: isolated PostgresConnection
+    ) throws -> Set<IdentityRef> {
+        // Nearly none has any, and each of these takes several statements.
+        try named(identities, in: [nil] + StoreEnvironment.allCases, "name.kind = 2", on: connection)
+            .filter { try PersonLinks(of: $0, on: connection).isLinked }
+    }
+
+    private static func named(
+        _ identities: Set<IdentityRef>, in environments: [StoreEnvironment?], _ condition: String,
+        on connection: isolated PostgresConnection
     ) throws -> Set<IdentityRef> {
         guard !identities.isEmpty else { return [] }
         let rows = try connection.query(
@@ -117,14 +141,12 @@ struct PersonLinks {
             SELECT key.number FROM unnest($2::bigint[]) AS key (number)
             WHERE EXISTS (
                 SELECT FROM event_name AS name
-                WHERE name.ledger_id = $1 AND name.identity = key.number AND name.environment = $3
-                    AND (name.kind = 0 OR name.kind = 2 AND EXISTS (
-                        SELECT FROM event WHERE event.ledger_id = $1 AND event.position = name.position
-                            AND event.type <> 'linked')))
+                WHERE name.ledger_id = $1 AND name.identity = key.number AND name.environment = ANY ($3)
+                    AND (\(condition)))
             """,
             [
                 .int(ledgerID), .intArray(identities.map(\.number).sorted()),
-                .int(Int64(StoreEnvironment.nameNumber(.production))),
+                .int2Array(environments.map { StoreEnvironment.nameNumber($0) }),
             ]
         ).rows
         return Set(try rows.map { IdentityRef(try $0.int(0)) })

@@ -20,8 +20,23 @@ struct SearchTerms: Sendable {
 
     var isEmpty: Bool { terms.isEmpty }
 
-    init(identities: some Sequence<String>) {
-        let terms = identities.flatMap(Self.terms(of:))
+    init(identities: some Sequence<String>) { self.init(identities.flatMap(Self.terms(of:))) }
+
+    /// The terms of an id that no event names: only where a payload states it as whose it is.
+    ///
+    /// Any number may be asked for, such as a price or a transaction's id, and stands in the evidence of others.
+    init(statedIdentity value: String) {
+        guard let id = Self.identity(value) else {
+            self.init([])
+            return
+        }
+        let texts = [id.text.lowercased(), id.text.uppercased()].map { "\"\(id.member)\":\"\($0)\"" }
+        self.init(
+            [Term(text: texts[0].utf8.map(Self.lowercased), isNumber: false)]
+                + Set(texts).sorted().flatMap(Self.encodings(of:)))
+    }
+
+    private init(_ terms: [Term]) {
         var beginning = [[Int]](repeating: [], count: 256)
         for (index, term) in terms.enumerated() { beginning[Int(term.text[0])].append(index) }
         (self.terms, self.beginning) = (terms, beginning)
@@ -64,16 +79,19 @@ struct SearchTerms: Sendable {
     ///
     /// An app's own id might be any word, and has no terms.
     private static func terms(of value: String) -> [Term] {
-        let prefix = CustomerID.ofAppTransaction("")?.value ?? ""
-        if value.hasPrefix(prefix) {
-            let id = String(value.dropFirst(prefix.count))
-            // Of another word it would say nothing.
-            guard !id.isEmpty, id.utf8.allSatisfy(isDigit) else { return [] }
-            return [Term(text: Array(id.utf8), isNumber: true)] + encodings(of: "\"\(id)\"")
+        guard let id = identity(value) else { return [] }
+        return [Term(text: id.text.lowercased().utf8.map { $0 }, isNumber: id.isNumber)]
+            + Set([id.text.lowercased(), id.text.uppercased()]).sorted().flatMap { encodings(of: "\"\($0)\"") }
+    }
+
+    /// How the store writes an id, and the member of its payloads that has it; `nil` for an app's own id.
+    private static func identity(_ value: String) -> (text: String, member: String, isNumber: Bool)? {
+        guard let id = CustomerID(value)?.appTransactionID else {
+            return CustomerID.isUUID(value) ? (value, "appAccountToken", false) : nil
         }
-        guard CustomerID.isUUID(value) else { return [] }
-        return [Term(text: Array(value.lowercased().utf8), isNumber: false)]
-            + encodings(of: "\"\(value.lowercased())\"") + encodings(of: "\"\(value.uppercased())\"")
+        // Of another word it would say nothing.
+        guard !id.isEmpty, id.utf8.allSatisfy(isDigit) else { return nil }
+        return (id, "appTransactionId", true)
     }
 
     private static func encodings(of text: String) -> [Term] {
