@@ -97,16 +97,22 @@ struct ForgottenCustomerTests {
         #expect(try await rig.entitlements("ann").first?.givesAccess == true)
     }
 
-    @Test("a transfer to somebody who is forgotten can be undone by the giver, and another transfer says so")
-    func transferredToForgotten() async throws {
+    /// A purchase of the customer's that was transferred to `bob` a minute ago, and the event that says so.
+    private static func transferred() async throws -> (rig: ServiceRig, original: String, position: Int64) {
         let rig = try await ServiceRig.withCatalog()
-        let held = HeldTransaction(token: Self.customer)
+        let held = HeldTransaction(token: customer)
         try await rig.notify(held, uuid: "n-1")
-        let transfer = try await rig.transfer(held.id, from: Self.customer, to: "bob").json["position"]
+        let transfer = try await rig.transfer(held.id, from: customer, to: "bob").json["position"]
         guard case .int(let position) = transfer else { throw TestFailure("no transfer") }
         rig.wait(seconds: 60)
+        return (rig, held.id, position)
+    }
+
+    @Test("a transfer to somebody who is forgotten can be undone by the giver, and another transfer says so")
+    func transferredToForgotten() async throws {
+        let (rig, original, position) = try await Self.transferred()
         try await Self.forget("bob", rig)
-        let refused = try await rig.transfer(held.id, from: Self.customer, to: "carol")
+        let refused = try await rig.transfer(original, from: Self.customer, to: "carol")
         #expect(refused.verdict == "409 ownership_conflict", "\(refused.text)")
         #expect(refused.text.contains("transfer at position \(position)"), "\(refused.text)")
         let dry = try await rig.command("transfer", Self.customer, #"{"undo":\#(position),"dry_run":true}"#)
@@ -123,12 +129,7 @@ struct ForgottenCustomerTests {
 
     @Test("a transfer by somebody who is forgotten is not undone: nobody would have it then")
     func transferredByForgotten() async throws {
-        let rig = try await ServiceRig.withCatalog()
-        let held = HeldTransaction(token: Self.customer)
-        try await rig.notify(held, uuid: "n-1")
-        let transfer = try await rig.transfer(held.id, from: Self.customer, to: "bob").json["position"]
-        guard case .int(let position) = transfer else { throw TestFailure("no transfer") }
-        rig.wait(seconds: 60)
+        let (rig, _, position) = try await Self.transferred()
         try await Self.forget(Self.customer, rig)
         let head = try await rig.head()
         for flag in ["", #","dry_run":true"#] {
