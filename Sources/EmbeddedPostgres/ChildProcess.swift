@@ -103,8 +103,17 @@ enum ChildProcess {
         }
         var status: Int32 = 0
         while waitpid(pid, &status, 0) < 0, errno == EINTR {}
-        let exit = status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f)
-        return (exit, String(decoding: output, as: UTF8.self))
+        return (exitStatus(status), String(decoding: output, as: UTF8.self))
+    }
+
+    /// The exit status (or 128 + signal) of a child of ours that has ended, which collects it; `nil` while it runs.
+    static func end(of pid: pid_t) -> Int32? {
+        var status: Int32 = 0
+        return waitpid(pid, &status, WNOHANG) == 0 ? nil : exitStatus(status)
+    }
+
+    private static func exitStatus(_ status: Int32) -> Int32 {
+        status & 0x7f == 0 ? (status >> 8) & 0xff : 128 + (status & 0x7f)
     }
 
     /// Whether a process is a child of ours and still runs; collects it if it has ended.

@@ -113,7 +113,9 @@ struct Cluster: Sendable {
         let map = users.flatMap { user in
             [EmbeddedCluster.owner, EmbeddedCluster.server].map { "\(Self.map) \"\(user)\" \($0)\n" }
         }
-        for (name, text) in [("pg_hba.conf", "local all all peer map=\(Self.map)\n"), ("pg_ident.conf", map.joined())] {
+        // `all` databases do not include the connections of `pg_basebackup`.
+        let rules = ["all", "replication"].map { "local \($0) all peer map=\(Self.map)\n" }
+        for (name, text) in [("pg_hba.conf", rules.joined()), ("pg_ident.conf", map.joined())] {
             let file = try directory.open(name, of: server.user, O_WRONLY)
             try file.empty(name)
             try write(text, to: file, name)

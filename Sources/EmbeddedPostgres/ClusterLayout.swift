@@ -11,7 +11,10 @@ struct ClusterLayout: Sendable {
     /// and inode: the same however the directory is spelled and whoever asks, and unlike anybody else's.
     let socketDirectory: String
 
-    var cluster: String { "\(dataDirectory)/postgres" }
+    /// The name of the cluster's directory, with which the names of all that belongs to it begin.
+    static let clusterName = "postgres"
+
+    var cluster: String { "\(dataDirectory)/\(Self.clusterName)" }
     /// Where `initdb` works; becomes `cluster` by renaming, so that half a cluster is never taken for a whole one.
     var unfinished: String { "\(dataDirectory)/postgres.unfinished" }
     var log: String { "\(dataDirectory)/postgres.log" }

@@ -28,7 +28,7 @@ extension ClusterLayout {
             throw EmbeddedPostgresError(.startFailed, "initdb failed with status \(status): \(lines)")
         }
         guard rename(unfinished, cluster) == 0 else { throw .system("rename", unfinished) }
-        if durability == .durable { fsync(try Descriptor.open(dataDirectory, O_RDONLY | O_DIRECTORY).number) }
+        if durability == .durable { try Descriptor.sync(directory: dataDirectory) }
     }
 
     /// How `initdb` and the server find their directory: as the open directory that they were started with.
@@ -55,11 +55,8 @@ extension ClusterLayout {
                 }
                 usleep(50_000)
             }
-            if status.st_uid == server.user {
-                // Not as root, whom a link put there meanwhile could lead elsewhere.
-                let find = ["/usr/bin/find", "\(Self.inheritedDirectory)/.", "-mindepth", "1", "-delete"]
-                let (result, output) = try ChildProcess.run(server.command(find), directory: directory)
-                guard result == 0 else { throw EmbeddedPostgresError(.directory, failure + output) }
+            if status.st_uid == server.user, let reason = try Self.empty(directory, as: server) {
+                throw EmbeddedPostgresError(.directory, failure + reason)
             }
         }
         do {
@@ -67,5 +64,14 @@ extension ClusterLayout {
         } catch {
             throw EmbeddedPostgresError(.directory, failure + "\(error)")
         }
+    }
+
+    /// Removes all that lies in a directory of the server's account; returns why that fails, where it does.
+    ///
+    /// Not as root, whom a link put there meanwhile could lead elsewhere.
+    static func empty(_ directory: Descriptor, as server: ServiceAccount) throws(EmbeddedPostgresError) -> String? {
+        let find = ["/usr/bin/find", "\(inheritedDirectory)/.", "-mindepth", "1", "-delete"]
+        let (status, output) = try ChildProcess.run(server.command(find), directory: directory)
+        return status == 0 ? nil : output
     }
 }

@@ -160,6 +160,23 @@ package actor EmbeddedCluster {
         try await stop(cluster)
     }
 
+    /// Copies the cluster, and the files beside it, into a data directory that this makes, while everybody goes on using it.
+    ///
+    /// The copy holds whatever was committed before it ended. Cancelled, it leaves nothing.
+    ///
+    /// - Parameter progress: called as it goes on.
+    /// - Returns: the names of what lies beside the cluster and was left out.
+    package func backUp(
+        to destination: String, _ progress: @Sendable (BackupProgress) -> Void = { _ in }
+    ) async throws -> [String] {
+        guard isUser, let cluster else {
+            throw EmbeddedPostgresError(.backupFailed, "PostgreSQL in \(layout.cluster) is not used any more")
+        }
+        let installation = try PostgresInstallation.find(major: cluster.major(), searchPath: options.searchPath)
+        return try await ClusterBackup(of: layout, to: destination, as: server)
+            .run(installation, of: layout, from: ownerConninfo, progress, on: self)
+    }
+
     // MARK: - Up and down, with the start lock held
 
     private func bringUp(silenceLimit: Duration) async throws {
@@ -345,14 +362,14 @@ package actor EmbeddedCluster {
             }
             if !isSaid, .now - asked >= Self.silence {
                 isSaid = true
-                log("waiting for another process, which starts, stops or copies PostgreSQL in \(layout.cluster)")
+                log("waiting for another process, which starts or stops PostgreSQL in \(layout.cluster)")
             }
             return false
         }
         guard isLocked else {
             throw EmbeddedPostgresError(
                 .timedOut,
-                "another process has been starting, stopping or copying PostgreSQL for \(options.startLimit); see "
+                "another process has been starting or stopping PostgreSQL for \(options.startLimit); see "
                     + layout.log)
         }
     }

@@ -9,6 +9,8 @@ package struct EmbeddedPostgresError: Error, Sendable, CustomStringConvertible {
         case account
         /// The server (or `initdb`) refused to start.
         case startFailed
+        /// A copy could not be made.
+        case backupFailed
         /// It took longer than allowed.
         case timedOut
     }

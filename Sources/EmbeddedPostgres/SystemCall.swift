@@ -76,6 +76,14 @@ final class Descriptor: Sendable {
         guard ftruncate(number, 0) == 0, lseek(number, 0, SEEK_SET) == 0 else { throw .system("truncate", name) }
     }
 
+    /// Brings a directory's entries to the disk.
+    static func sync(directory path: String) throws(EmbeddedPostgresError) {
+        let directory = try open(path, O_RDONLY | O_DIRECTORY)
+        // Or it would be closed as soon as its number is known.
+        let isSynced = withExtendedLifetime(directory) { fsync(directory.number) == 0 }
+        guard isSynced else { throw .system("fsync", path) }
+    }
+
     /// What `fstat` says.
     var status: stat? {
         var status = stat()
@@ -95,6 +103,14 @@ final class Descriptor: Sendable {
         guard Glibc.pipe(&ends) == 0 else { throw .system("pipe", "for a child") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         return (Descriptor(owning: ends[0]), Descriptor(owning: ends[1]))
+    }
+
+    /// Reads what a pipe holds at this instant, at most 64 KiB, which is all that fits into one.
+    func available() -> [UInt8] {
+        _ = fcntl(number, F_SETFL, O_NONBLOCK)
+        return [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, initialized in
+            initialized = max(0, read(number, buffer.baseAddress, buffer.count))
+        }
     }
 
     enum Lock {

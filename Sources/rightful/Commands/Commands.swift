@@ -6,6 +6,7 @@ enum Commands {
         ConsoleLinkCommand.self,
         EventsCommand.self,
         EntitlementsCommand.self, ExplainCommand.self, RebuildCommand.self, VerifyCommand.self, CheckpointCommand.self,
+        BackupCommand.self,
         StatusCommand.self, DriftCommand.self, BackfillCommand.self, CheckCommand.self, ImportCommand.self,
         TestNotificationCommand.self, ExtendCommand.self, ConsumptionCommand.self, ExportCommand.self,
         ForgetCommand.self, WebhooksCreateCommand.self, WebhooksListCommand.self, WebhooksUpdateCommand.self,

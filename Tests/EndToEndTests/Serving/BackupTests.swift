@@ -1,94 +1,126 @@
 import Foundation
+import Synchronization
 import TestSupport
 import Testing
 
-/// The command of docs/operating.md that copies a data directory, beside commands that use it.
-@Suite("Copying the data directory", .serialized, .timeLimit(.minutes(5)))
+/// `rightful backup`, while the ledger is served and written to.
+@Suite("Backups of the embedded ledger", .serialized, .timeLimit(.minutes(5)))
 struct BackupTests {
-    /// Runs the command of the documentation; `work` is done in the place of the copying, where it is given.
-    private static func copy(
-        _ installation: Installation, to backup: String, work: String? = nil
-    ) async throws -> (status: Int32, errors: String) {
-        let block = try #require(
-            try DocumentationPage.blocks(of: "docs/operating.md").first { $0.text.contains("flock ") })
-        var command = block.text
-        if let work {
-            let copying = #"cp --archive "$RIGHTFUL_DATA_DIR" "$backup""#
-            #expect(command.contains(copying))
-            command = command.replacing(copying, with: "bash -c '\(work)'")
-        }
-        let environment = ["RIGHTFUL_DATA_DIR": installation.dataDirectory.path(), "backup": backup]
-        return try await DocumentationPage.bash(command, environment, in: installation.directory)
-    }
-
-    @Test("it copies nothing while somebody uses the ledger, and what it copies afterwards verifies")
-    func used() async throws {
+    @Test("a copy made under load holds what was acknowledged before, verifies, and signs as the ledger does")
+    func underLoad() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let backup = installation.directory.appending(path: "backup").path()
         let service = try await ServiceProcess.start(installation)
-        _ = try await installation.adminKey()
-        #expect(try await Self.copy(installation, to: backup).status == 75)
-        let follower = Process()
-        follower.executableURL = try Products.url("rightful")
-        follower.arguments = ["events", "--follow", "--config", installation.configurationFile.path()]
-        let output = Pipe()
-        follower.standardOutput = output
-        try await follower.runWithAllSignals()
-        defer { if follower.endStatus == nil { kill(follower.processIdentifier, SIGKILL) } }
-        // The event of the key; whoever prints it uses the ledger.
-        #expect(!output.fileHandleForReading.availableData.isEmpty)
+        let client = HTTPClient(service.url, key: try await installation.adminKey())
+        let isEnough = Mutex(false)
+        let writer = Task {
+            var recorded = 0
+            while !isEnough.withLock({ $0 }) {
+                let path = "/v1/customers/c-\(recorded)/actions/grant"
+                let body = #"{"entitlement": "premium", "reason": "test"}"#
+                let answer = try await client.send("POST", path, body: Array(body.utf8))
+                #expect(answer.status == 200, "\(answer.text)")
+                recorded += 1
+            }
+            return recorded
+        }
+        try await Task.sleep(for: .seconds(1))
+        let before = try await installation.rightful("events")
+        let copy = installation.directory.appending(path: "copy").path()
+        let said = try await installation.rightful("backup", copy)
+        #expect(said.hasPrefix("copied the ledger, with its "), "\(said)")
+        #expect(!said.contains("not copied"), "\(said)")
+        isEnough.withLock { $0 = true }
+        #expect(try await writer.value > 10)
 
+        let copied = try await installation.rightful("events", "--data-dir", copy)
+        #expect(copied.hasPrefix(before) && before.contains("grant"), "\(before.suffix(500))")
+        #expect(try await installation.rightful("events").hasPrefix(copied))
+        try await installation.rightful("verify", "--data-dir", copy)
+        let checkpoint = installation.directory.appending(path: "checkpoint").path()
+        try await installation.rightful("checkpoint", "--data-dir", copy, "--output", checkpoint)
+        try await installation.rightful("verify", "--since", checkpoint)
         #expect(service.stop() == 0)
-        #expect(service.logText.contains("PostgreSQL stays up"), "\(service.logText.suffix(2000))")
-        #expect(installation.postmaster != nil)
-        #expect(try await Self.copy(installation, to: backup).status == 75)
-        kill(follower.processIdentifier, SIGTERM)
-        #expect(follower.waitForEnd() == 0)
-        #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
-        #expect(!FileManager.default.fileExists(atPath: backup))
-
-        let copied = try await Self.copy(installation, to: backup)
-        #expect(copied.status == 0, "\(copied.errors)")
-        let events = try await installation.rightful("events")
-        #expect(events.contains("api_key_created"))
-        #expect(try await installation.rightful("events", "--data-dir", backup) == events)
-        try await installation.rightful("verify", "--data-dir", backup)
-        let alone = try await ServiceProcess.start(installation)
-        #expect(alone.stop() == 0)
-        #expect(!alone.logText.contains("PostgreSQL stays up"), "\(alone.logText)")
-        #expect(!alone.logText.contains("may lose what was acknowledged"), "\(alone.logText)")
+        #expect(installation.postmaster == nil)
     }
 
-    @Test("commands wait until the copy is done, and start nothing before")
-    func waiting() async throws {
+    @Test("a ledger that nobody serves is copied, too, and what is no key is named")
+    func idle() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let begun = installation.directory.appending(path: "begun").path()
-        let done = installation.directory.appending(path: "done").path()
-        let postmaster = installation.dataDirectory.appending(path: "postgres/postmaster.pid").path()
-        // Whoever starts PostgreSQL meanwhile leaves its file.
-        let work = "touch \(begun); sleep 4; [[ ! -e \(postmaster) ]] && touch \(done)"
-        async let copied = Self.copy(installation, to: "", work: work)
-        for _ in 0..<1000 where !FileManager.default.fileExists(atPath: begun) {
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        let status = try await installation.rightful("status")
-        #expect(FileManager.default.fileExists(atPath: done), "\(status)")
-        let result = try await copied
-        #expect(result.status == 0, "\(result.errors)")
-        #expect(!status.contains("not durable"), "\(status)")
+        _ = try await installation.adminKey()
+        let data = installation.dataDirectory
+        try FileManager.default.createDirectory(at: data.appending(path: "demo"), withIntermediateDirectories: false)
+        try FileManager.default.createSymbolicLink(
+            atPath: data.appending(path: "link").path(), withDestinationPath: "/etc/passwd")
+        let key = data.appending(path: "api-key")
+        try Data("secret".utf8).write(to: key)
+        #expect(chmod(key.path(), 0o640) == 0)
+        let copy = installation.directory.appending(path: "copy")
+        let said = try await installation.rightful("backup", copy.path())
+        #expect(said.contains("not copied: demo, link\n"), "\(said)")
+        #expect(installation.postmaster == nil)
+        let attributes = try FileManager.default.attributesOfItem(atPath: copy.appending(path: "api-key").path())
+        #expect(attributes[.posixPermissions] as? Int == 0o640)
+        #expect(try Data(contentsOf: copy.appending(path: "api-key")) == Data("secret".utf8))
+        let directory = try FileManager.default.attributesOfItem(atPath: copy.path())
+        #expect(directory[.posixPermissions] as? Int == 0o700)
+        try await installation.rightful("verify", "--data-dir", copy.path())
     }
 
-    @Test("a service that waits for the copy, and is told to stop, stops at the first signal")
+    @Test("nothing is written over, and a backup that fails or is interrupted leaves nothing")
+    func refused() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let directory = installation.directory
+        func refusal(_ destination: String, _ arguments: [String] = []) async throws -> String {
+            let (status, _, errors) = try await installation.run(["backup", destination] + arguments)
+            #expect(status == 1)
+            return errors
+        }
+        let copy = directory.appending(path: "copy").path()
+        try FileManager.default.createDirectory(atPath: copy, withIntermediateDirectories: false)
+        #expect(try await refusal(copy).contains("is there already"))
+        #expect(try FileManager.default.contentsOfDirectory(atPath: copy).isEmpty)
+        #expect(try await refusal("\(directory.path())/none/copy").contains("No such file or directory"))
+        let inside = installation.dataDirectory.appending(path: "postgres/copy").path()
+        #expect(try await refusal(inside).contains("lies in the cluster"))
+        let url = ["--database-url", "postgres://127.0.0.1:1/none"]
+        #expect(try await refusal("\(copy)-2", url).contains("named by its URL"))
+
+        let small = directory.appending(path: "small")
+        try FileManager.default.createDirectory(at: small, withIntermediateDirectories: false)
+        if let disk = SmallDisk(mountedOver: small) {
+            defer { disk.unmount() }
+            disk.fill()
+            let full = try await refusal(small.appending(path: "copy").path())
+            #expect(full.contains("No space left on device"), "\(full)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: small.path()) == ["filler"])
+        }
+
+        let interrupted = Process()
+        interrupted.executableURL = try Products.url("rightful")
+        interrupted.arguments = ["backup", "\(copy)-3", "--config", installation.configurationFile.path()]
+        interrupted.standardError = FileHandle.nullDevice
+        try await interrupted.runWithAllSignals()
+        while !FileManager.default.fileExists(atPath: "\(copy)-3.unfinished"), interrupted.endStatus == nil {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        kill(interrupted.processIdentifier, SIGINT)
+        #expect(interrupted.waitForEnd() == 1)
+        let left = try FileManager.default.contentsOfDirectory(atPath: directory.path())
+        #expect(!left.contains { $0.hasPrefix("copy-") }, "\(left)")
+        #expect(installation.postmaster == nil)
+    }
+
+    @Test("a service that waits for whoever starts PostgreSQL, and is told to stop, stops at the first signal")
     func told() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
-        let begun = installation.directory.appending(path: "begun").path()
-        async let copied = Self.copy(installation, to: "", work: "touch \(begun); sleep 20")
-        for _ in 0..<1000 where !FileManager.default.fileExists(atPath: begun) {
-            try await Task.sleep(for: .milliseconds(10))
-        }
+        let file = installation.dataDirectory.appending(path: "postgres.start.lock").path()
+        let lock = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        defer { close(lock) }
+        #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
         let service = Process()
         service.executableURL = try Products.url("rightful")
         service.arguments = ["serve", "--config", installation.configurationFile.path()]
@@ -98,11 +130,10 @@ struct BackupTests {
         defer { if service.endStatus == nil { kill(service.processIdentifier, SIGKILL) } }
         // It says what it waits for.
         let said = String(decoding: errors.fileHandleForReading.availableData, as: UTF8.self)
-        #expect(said.contains("waiting for another process, which starts, stops or copies PostgreSQL"), "\(said)")
+        #expect(said.contains("waiting for another process, which starts or stops PostgreSQL"), "\(said)")
         let told = ContinuousClock.now
         kill(service.processIdentifier, SIGTERM)
         #expect(service.waitForEnd() == 0)
         #expect(told.duration(to: .now) < .seconds(10))
-        _ = try await copied
     }
 }
