@@ -21,14 +21,6 @@ struct ServerCore: Sendable {
     var tooSlow: HTTPRefusal { .tooSlow(retryAfterSeconds: configuration.retryAfterSeconds) }
     var shuttingDown: HTTPRefusal { .shuttingDown(retryAfterSeconds: configuration.retryAfterSeconds) }
 
-    /// The layer above's answer to a request, whose body is looked at first: it may be long.
-    func answer(_ request: HTTPRequest) async -> HTTPResponse {
-        guard StreamSafeText.isSafe(request.body, readsEscapes: true) else {
-            return response(to: .tooManyMarks, request.head)
-        }
-        return await handler(request)
-    }
-
     /// The layer above's answer; a client that should try again is told when, whatever that layer forgot.
     func response(to refusal: HTTPRefusal, _ head: HTTPRequestHead) -> HTTPResponse {
         var response = refuse(refusal, head)

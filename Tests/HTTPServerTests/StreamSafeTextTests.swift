@@ -40,21 +40,26 @@ struct StreamSafeTextTests {
         #expect(StreamSafeText.isSafe([UInt8](repeating: 0xCC, count: 100)), "it is no text")
     }
 
-    @Test("a request that holds them in its method, target, header fields or body is answered 400, and at once")
+    @Test("a mark is what Unicode reorders, in every plane")
+    func everyScalar() {
+        for value in UInt32(0)...0x10FFFF {
+            guard let scalar = Unicode.Scalar(value) else { continue }
+            let isMark = scalar.properties.canonicalCombiningClass != .notReordered
+            if StreamSafeText.isMark(scalar) != isMark { Issue.record("U+\(String(value, radix: 16))") }
+        }
+    }
+
+    @Test("a request that holds them in its method, target or header fields is answered 400, and at once")
     func requests() async throws {
-        try await withServer(bodyLimits: ["/": 4 << 20]) { _, port in
+        try await withServer { _, port in
             let marks = Self.marks(4000)
             let encoded = marks.utf8.map { "%" + String($0, radix: 16) }.joined()
-            let body = #"{"environment":"\#(Self.marks(1_000_000))"}"#
-            let escaped = #"{"\#(String(repeating: #"\u0315"#, count: 100_000))":1}"#
             let requests = [
                 "X\(marks) / HTTP/1.1\r\nHost: test\r\n\r\n",
                 "GET / HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(marks)\r\n\r\n",
                 "GET /\(encoded.prefix(6000)) HTTP/1.1\r\nHost: test\r\n\r\n",
                 "GET /?\(encoded.prefix(6000))=1 HTTP/1.1\r\nHost: test\r\n\r\n",
                 "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 2\(marks)\r\n\r\n",
-                "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)",
-                "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: \(escaped.utf8.count)\r\n\r\n\(escaped)",
             ]
             for request in requests {
                 let start = ContinuousClock.now

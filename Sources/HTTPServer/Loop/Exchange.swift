@@ -263,7 +263,7 @@ package final class Exchange {
         let request = HTTPRequest(head: head, target: target, body: body)
         connection.suspend()
         let task = Task { [core = loop.core, mailbox = loop.mailbox, id] in
-            mailbox.post(.finished(exchange: id, await core.answer(request)))
+            mailbox.post(.finished(exchange: id, await core.handler(request)))
         }
         phase = .handling(task, head, connection)
         return nil

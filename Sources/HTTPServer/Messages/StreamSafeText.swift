@@ -56,10 +56,26 @@ enum StreamSafeText {
         }
     }
 
-    private static func isMark(_ scalar: Unicode.Scalar) -> Bool {
-        // Most scripts: the tables take longer to ask.
-        guard scalar.value >= 0x300, !(0x3100..<0xA66F).contains(scalar.value) else { return false }
-        return scalar.properties.canonicalCombiningClass != .notReordered
+    /// Whether Unicode reorders it among those that it follows.
+    static func isMark(_ scalar: Unicode.Scalar) -> Bool {
+        let value = Int(scalar.value)
+        guard value < marks.count * 64 else { return isMarkByUnicode(scalar) }
+        return marks[value / 64] & 1 << UInt64(value % 64) != 0
+    }
+
+    /// The marks of the first two planes, a bit each: asking Unicode's tables for every character of a body takes as long as
+    /// receiving it.
+    private static let marks: [UInt64] = {
+        var words = [UInt64](repeating: 0, count: 0x20000 / 64)
+        for value in 0..<words.count * 64 {
+            guard let scalar = Unicode.Scalar(UInt32(value)), isMarkByUnicode(scalar) else { continue }
+            words[value / 64] |= 1 << UInt64(value % 64)
+        }
+        return words
+    }()
+
+    private static func isMarkByUnicode(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.properties.canonicalCombiningClass != .notReordered
     }
 
     /// The next byte that begins anything but a plain character of ASCII; the count of bytes where there is none.
@@ -117,6 +133,15 @@ enum StreamSafeText {
     static func isSafe(_ text: String) -> Bool {
         var text = text
         return text.withUTF8 { isSafe($0, readsEscapes: false) }
+    }
+}
+
+extension HTTPRequest {
+    /// Looks through a body that is to be read as JSON, which may be long: so first for who sends it, and how often.
+    ///
+    /// Throws where text of it would take too long to compare.
+    package func examineText() throws(HTTPRefusal) {
+        guard StreamSafeText.isSafe(body, readsEscapes: true) else { throw .tooManyMarks }
     }
 }
 

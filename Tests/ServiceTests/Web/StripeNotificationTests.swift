@@ -31,6 +31,19 @@ struct StripeNotificationTests {
         #expect(summary.isProven && summary.uncheckedSignatures == 0 && summary.evidence == 1)
     }
 
+    @Test("how a payer writes their name is no reason to refuse what Stripe has signed")
+    func marksInName() async throws {
+        let stripe = try await StripeRig.make()
+        let name = "z" + String(repeating: "\u{315}", count: 500)
+        let invoice = StripeBody.invoice().replacing(
+            #""object":"#, with: #""customer_name":"\#(name)","object":"#, maxReplacements: 1)
+        #expect(invoice.contains(name))
+        let answer = try await stripe.deliver(StripeBody.event("invoice.paid", invoice))
+        #expect(answer.status == 200, "\(answer.text)")
+        #expect(try await stripe.access("c-1") == ["web_checkout active"])
+        #expect(try await stripe.verify().isProven)
+    }
+
     @Test("one event is one event in whatever body it comes: other counts, other API versions")
     func duplicates() async throws {
         let stripe = try await StripeRig.make()
