@@ -45,7 +45,7 @@ struct EvidenceSearch: Sendable {
         webIDs = scope.webIDs
         mailAddresses = scope.mailAddresses
         terms = scope.terms
-        let ofWeb = identities.map { WebEvidence.pattern(ofCustomer: $0.value) } + webIDs.sorted().map { "\"\($0)\"" }
+        let ofWeb = scope.webCustomers.map(WebEvidence.pattern(ofCustomer:)) + webIDs.sorted().map { "\"\($0)\"" }
         // Whatever case the operator disregards: other words are other ids.
         let patternsOfWeb = Self.joined(ofWeb, Self.webAlternatives).map { "(?c)" + $0 }
         patterns = Self.joined(terms.patterns, Self.alternatives) + patternsOfWeb

@@ -40,9 +40,9 @@ package struct Forgetter: Sendable {
                 return (try ForgettingScope(of: customer, on: connection), try EventMark.end(on: connection))
             }
         }
-        guard let scope = found.0 else { return nil }
         let preview = try await advance(
-            ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope), end: found.1), to: found.1, progress)
+            ForgettingPreview(scope: found.0, search: EvidenceSearch(for: found.0), end: found.1), to: found.1, progress
+        )
         return preview.scope.isEmpty ? nil : preview
     }
 
@@ -169,10 +169,7 @@ package struct Forgetter: Sendable {
             return .isSomebodyElse
         }
         // Once more under the lock: nobody can append anything of this customer between looking and erasing.
-        guard var scope = try ForgettingScope(of: customer, on: connection) else {
-            try connection.execute(script: "COMMIT")
-            return .done(nil)
-        }
+        var scope = try ForgettingScope(of: customer, on: connection)
         var search = known.search
         guard search.covers(scope) else {
             try connection.execute(script: "COMMIT")

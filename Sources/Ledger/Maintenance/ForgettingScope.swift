@@ -9,6 +9,8 @@ package struct ForgettingScope: Sendable {
     package private(set) var evidencePositions: [Int64]
     /// What finds the ids in evidence; where the log knows nobody of the one asked for, what finds a statement of it.
     let terms: SearchTerms
+    /// The ids to look for where a web checkout names its customer, as they may be written there.
+    let webCustomers: [String]
     /// App transactions that statements of other customers bear, too.
     package let sharedAppTransactions: [IdentityRef]
     /// Those among the aliases that stay because they stand for somebody else, too.
@@ -76,12 +78,14 @@ package struct ForgettingScope: Sendable {
         }
     }
 
-    init?(of customer: CustomerID, on connection: isolated PostgresConnection) throws {
+    /// Before anything is looked for in the evidence.
+    init(of customer: CustomerID, on connection: isolated PostgresConnection) throws {
         let asked = Statements.identity(of: customer.value)
         guard let row = try connection.query(asked.sql, asked.parameters).first else {
-            // Signed renewal information may name somebody whom no event names: that stands in the evidence alone.
+            // Signed renewal information, or a checkout that was abandoned, may name somebody whom no event names: that stands in
+            // the evidence alone.
             terms = SearchTerms(statedIdentity: customer.value)
-            guard !terms.isEmpty else { return nil }
+            webCustomers = Self.spellings(of: customer.value)
             (identities, sharedAppTransactions, keptAliases) = ([], [], [])
             (positions, webOriginals, evidencePositions, identified) = ([], [], [], [])
             (webIDs, mailAddresses) = ([], [])
@@ -101,6 +105,7 @@ package struct ForgettingScope: Sendable {
             [(customer.value, first)]
             + values.filter { $0.key != first }.sorted { $0.key < $1.key }.map { ($0.value, $0.key) }
         terms = SearchTerms(identities: identities.map(\.value))
+        webCustomers = identities.flatMap { Self.spellings(of: $0.value) }
         let numbers = person.map(\.number).sorted()
         positions = try Self.events(naming: numbers, on: connection)
         webOriginals = try Self.webOriginals(naming: numbers, on: connection)
@@ -109,6 +114,11 @@ package struct ForgettingScope: Sendable {
         webIDs = try WebEvidence.ids(in: evidencePositions, ofNobody: false, on: connection)
         mailAddresses = try WebEvidence.mailAddresses(
             in: evidencePositions, of: identities.map(\.ref), on: connection)
+    }
+
+    /// A UUID is the same id in either case.
+    private static func spellings(of id: String) -> [String] {
+        CustomerID.isUUID(id) ? [id, id.uppercased()] : [id]
     }
 
     /// Adds the evidence of others that names this person.

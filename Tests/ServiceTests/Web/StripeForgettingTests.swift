@@ -78,6 +78,29 @@ struct StripeForgettingTests {
         #expect(try await stripe.verify().erasedEvidence == 4)
     }
 
+    @Test(
+        "whoever is named by nothing but a checkout that was abandoned can be forgotten, and nobody else is",
+        arguments: [
+            #""metadata":{"rightful_customer_id":"visitor"}"#, #""client_reference_id":"visitor","metadata":{}"#,
+        ])
+    func abandoned(naming: String) async throws {
+        let stripe = try await StripeRig.make()
+        for (id, named) in [("a", naming), ("b", naming.replacing("visitor", with: "visitor-2"))] {
+            let session = """
+                {"id":"cs_live_\(id)","object":"checkout.session","status":"expired","mode":"payment","livemode":true,
+                "created":\(StripeRig.noon - 60),"payment_status":"unpaid",\(named)}
+                """
+            let body = StripeBody.event("checkout.session.expired", session, id: "evt_\(id)")
+            #expect(try await stripe.deliver(body).status == 200)
+        }
+        #expect(try await Self.forget("visito", stripe) == nil)
+        let outcome = try await Self.forget("visitor", stripe)
+        #expect(outcome?.evidence == 1 && outcome?.identities == 0)
+        #expect(try await Self.left(stripe) == ["evt_b"])
+        #expect(try await Self.forget("visitor", stripe) == nil)
+        #expect(try await stripe.verify().isProven)
+    }
+
     // MARK: - By mail addresses
 
     /// A dispute that nothing ties to a payment that is known.
