@@ -80,8 +80,12 @@ struct FrozenDatabaseTests {
         let server = rig.application.makeServer(HTTPServerConfiguration(port: 0))
         try server.start()
         let client = Client(port: try #require(server.boundPort), key: rig.admin)
-        let before = try await client.get("/metrics")
-        #expect(before.body.contains("rightful_database_up 1") && before.body.contains("rightful_ledger_head_position"))
+        // On a busy machine a database that runs may take longer than metrics wait for it.
+        var before = ""
+        for _ in 0..<20 where !before.contains("rightful_database_up 1") {
+            before = try await client.get("/metrics").body
+        }
+        #expect(before.contains("rightful_database_up 1") && before.contains("rightful_ledger_head_position"))
         let processes = try await ServerProcesses(of: rig.database)
         processes.signal(SIGSTOP)
         defer { processes.signal(SIGCONT) }
