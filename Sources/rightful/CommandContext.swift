@@ -62,7 +62,9 @@ struct CommandContext: Sendable {
 }
 
 /// The reader of standard output has gone; nothing is left to do.
-struct OutputClosed: Error {}
+struct OutputClosed: Error, CustomStringConvertible {
+    var description: String { "the reader of standard output has gone" }
+}
 
 /// Standard output.
 struct Output: Sendable {

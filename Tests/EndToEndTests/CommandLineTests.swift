@@ -53,6 +53,23 @@ struct CommandLineTests {
         #expect(text.contains("No space left on device"))
     }
 
+    @Test(
+        "a key that nobody could see is revoked, and the command says so and fails",
+        arguments: [#""$@" >/dev/full; echo $? >&2"#, #"{ "$@"; echo $? >&2; } | true"#])
+    func unseenKey(script: String) async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let made = try await installation.run(
+            ["keys", "create", "--name", "unseen", "--scopes", "admin"], through: ["/bin/sh", "-c", script, "sh"])
+        let lines = made.errors.split(whereSeparator: \.isNewline)
+        #expect(lines.count == 2 && lines.last == "1", "\(made.errors)")
+        #expect(made.errors.contains("so it was revoked again (key_"), "\(made.errors)")
+        #expect(!made.errors.contains("rightful_sk_") && made.output.isEmpty)
+        let listed = try await installation.rightful("keys", "list").split(whereSeparator: \.isNewline)
+        let row = try #require(listed.first { $0.contains("unseen") })
+        #expect(row.hasSuffix("Z"), "it ends with when it was revoked: \(row)")
+    }
+
     @Test("a standard stream that is closed is no other file; a command that could not print does nothing")
     func closedStreams() async throws {
         let installation = try await Installation()

@@ -67,16 +67,40 @@ struct KeysCreateCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let apps = try context.configuration(arguments).apps.map(\.binding.bundleID)
-        let secret = try await DatabaseSession.with(arguments, context, needsLedger: false) { session in
-            try await session.apiKeys.create(
-                name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID
-            ).secret
+        try await DatabaseSession.with(arguments, context, needsLedger: false) { session in
+            let keys = session.apiKeys
+            let (key, secret) = try await keys.create(
+                name: name, scopes: scopes, isPublishable: isPublishable, environment: environment, bundleID: bundleID)
+            do {
+                try context.output.write(secret + "\n")
+            } catch {
+                throw await Self.withdraw(key.id, from: keys, unprintedFor: "\(error)")
+            }
         }
-        try context.output.write(secret + "\n")
         // Where none is configured, this may be another machine than the one that serves.
         if let bundleID, !apps.isEmpty, !apps.contains(where: { $0.utf8.elementsEqual(bundleID.utf8) }) {
             context.complain(
                 "the key was made, but no app \(bundleID) is configured (apps), only \(apps.joined(separator: ", "))")
+        }
+    }
+}
+
+extension KeysCreateCommand {
+    /// Revokes a key that nobody has seen whole, and never will.
+    ///
+    /// - Returns: what the command fails with: what became of the key.
+    private static func withdraw(
+        _ id: String, from keys: APIKeyStore, unprintedFor reason: String
+    ) async -> CommandFailure {
+        do {
+            _ = try await uninterrupted { try await keys.revoke(id) }
+            return CommandFailure(
+                description: "the key could not be printed, so it was revoked again (\(id)): \(reason)")
+        } catch {
+            return CommandFailure(
+                description:
+                    "the key could not be printed (\(reason)), nor be revoked again (\(error)): it is good until "
+                    + "`rightful keys revoke \(id)`")
         }
     }
 }
