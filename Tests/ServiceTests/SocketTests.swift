@@ -31,6 +31,38 @@ struct SocketTests {
         await server.stop(graceSeconds: 1)
     }
 
+    @Test(
+        "an exchange is counted and logged once, also where the server answers before its handler, or its client has gone",
+        arguments: [false, true])
+    func countedOnce(isAbandoned: Bool) async throws {
+        var limits = Application.Limits()
+        limits.positionWait = .milliseconds(1500)
+        let rig = try await ServiceRig.make(limits: limits)
+        var configuration = HTTPServerConfiguration(port: 0)
+        configuration.handlerDeadline = .milliseconds(300)
+        let server = rig.application.makeServer(configuration)
+        try server.start()
+        let url = "http://127.0.0.1:\(try #require(server.boundPort))/v1/customers/c-1/entitlements?min_position=1000"
+        var request = URLRequest(url: try #require(URL(string: url)))
+        request.setValue("Bearer " + rig.admin, forHTTPHeaderField: "Authorization")
+        if isAbandoned { request.timeoutInterval = 0.1 }
+        let answer = try? await URLSession.shared.data(for: request).1 as? HTTPURLResponse
+        #expect(answer?.statusCode == (isAbandoned ? nil : 503))
+        // Long enough for a handler that does not hear that it was given up.
+        try await Task.sleep(for: .seconds(2))
+        await server.stop(graceSeconds: 1)
+        let lines = rig.log.lines.filter { $0.contains(#""message":"request""#) }
+        let line = try #require(lines.first)
+        #expect(lines.count == 1, "\(lines)")
+        let told = [#""route":"/v1/customers/{id}/entitlements""#, #""status":503"#, "took too long"]
+        for text in told { #expect(line.contains(text), "\(line)") }
+        if let answer { #expect(line.contains(try #require(answer.value(forHTTPHeaderField: "X-Request-Id")))) }
+        let counted = try await rig.get("/metrics").text.split(whereSeparator: \.isNewline).filter {
+            $0.hasPrefix("rightful_http_requests_total{")
+        }
+        #expect(counted == [#"rightful_http_requests_total{route="/v1/customers/{id}/entitlements",status="503"} 1"#])
+    }
+
     private struct Answer {
         let status: Int
         let position: String?

@@ -353,13 +353,16 @@ package final class Exchange {
     /// Takes the handler's response.
     func finish(_ response: HTTPResponse) { resume { _ in response } }
 
-    /// Cancels the handler, or the gate's question, and answers in its place.
+    /// Cancels the handler, or the gate's question, and answers in its place, unless that has just claimed to answer: what it
+    /// says is then about to come.
     func abandon(_ refusal: HTTPRefusal) {
         if case .gated(let task, let head, _, _, _) = phase {
+            guard head.claim.take() else { return }
             task.cancel()
             finishGate(loop.core.response(to: refusal, head))
+        } else if case .handling(_, let head, _) = phase, head.claim.take() {
+            resume { loop.core.response(to: refusal, $0) }
         }
-        resume { loop.core.response(to: refusal, $0) }
     }
 
     private func resume(with response: (HTTPRequestHead) -> HTTPResponse) {

@@ -50,6 +50,16 @@ package enum HTTPRefusal: Error, Sendable, Hashable {
         }
     }
 
+    /// Whether it stands in the place of an answer that a handler had begun to make.
+    package var isInHandlersPlace: Bool {
+        switch self {
+        case .tooSlow, .shuttingDown: true
+        case .malformed, .bodyTooLarge, .targetTooLong, .headersTooLarge, .unsupportedTransferCoding, .overloaded,
+            .unsendableResponse:
+            false
+        }
+    }
+
     /// What a client is told to wait before it tries again, in seconds; `nil` when trying again would not help.
     package var retryAfterSeconds: Int? {
         switch self {

@@ -12,6 +12,8 @@ package struct HTTPRequestHead: Sendable {
     package var remoteAddress: String
     /// When the request line had been read.
     package var receivedAt: ContinuousClock.Instant
+    /// Taken by whoever answers; shared by all copies of the head.
+    package let claim = AnswerClaim()
 
     /// Creates a head of its parts; `HEAD` is turned into `GET`.
     package init(

@@ -18,7 +18,7 @@ extension Application {
         if length <= Self.smallBody, head.header("Authorization") != nil { return .open(.shared, owner: owner) }
         // The server has read the target before it asks.
         guard let request = try? HTTPRequest(head: head) else { return .open(.shared, owner: owner) }
-        var exchange = ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt)
+        var exchange = ExchangeRecord(head)
         let found: (route: Route, parameters: [String: String])
         do {
             found = try Route.find(request)
@@ -48,7 +48,7 @@ extension Application {
                     try await recognise(request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
                     return nil
                 } catch {
-                    return finish(exchange, Problem(error))
+                    return finish(exchange, Problem(error), claiming: head.claim)
                 }
             }
         } catch {

@@ -179,7 +179,7 @@ package struct Application: Sendable {
 
     /// Answers a request: route, admit, work, answer.
     package func handle(_ request: HTTPRequest) async -> HTTPResponse {
-        var exchange = ExchangeRecord(method: request.method, path: request.path, receivedAt: request.receivedAt)
+        var exchange = ExchangeRecord(request.head)
         do {
             let (route, parameters) = try Route.find(request)
             exchange.route = route.template
@@ -191,15 +191,22 @@ package struct Application: Sendable {
             if route.operation.body?.isOurs == true { try request.examineText() }
             let call = Call(
                 request: request, parameters: parameters, credential: credential, operation: route.operation)
-            return finish(exchange, try await route.answer(self, call))
+            return finish(exchange, try await route.answer(self, call), claiming: request.head.claim)
         } catch {
-            return finish(exchange, Problem(error))
+            return finish(exchange, Problem(error), claiming: request.head.claim)
         }
     }
 
     /// Answers for what the server turns away before any handler sees it.
     package func refuse(_ refusal: HTTPRefusal, _ head: HTTPRequestHead) -> HTTPResponse {
-        finish(ExchangeRecord(method: head.method, path: head.path, receivedAt: head.receivedAt), Problem(refusal))
+        var exchange = ExchangeRecord(head)
+        var problem = Problem(refusal)
+        if refusal.isInHandlersPlace {
+            // What the handler would have said of the exchange is lost.
+            exchange.route = (try? Route.find(HTTPRequest(head: head)))?.route.template ?? exchange.route
+            problem.cause = refusal.explanation
+        }
+        return finish(exchange, problem)
     }
 
     /// The largest body for a method and a percent-encoded path; that which its route says.

@@ -12,11 +12,10 @@ struct ExchangeRecord: Sendable {
     let refusal: RefusalShape
     let receivedAt: ContinuousClock.Instant
 
-    /// - Parameter path: percent-encoded.
-    init(method: String, path: String, receivedAt: ContinuousClock.Instant) {
-        self.method = Self.knownMethods.contains(method) ? method : "other"
-        self.receivedAt = receivedAt
-        refusal = RefusalShape(path: path)
+    init(_ head: HTTPRequestHead) {
+        method = Self.knownMethods.contains(head.method) ? head.method : "other"
+        receivedAt = head.receivedAt
+        refusal = RefusalShape(path: head.path)
         let random = UInt64.random(in: .min ... .max)
         let digits = String(random, radix: 16)
         id = "req_" + String(repeating: "0", count: 16 - digits.count) + digits
@@ -26,12 +25,22 @@ struct ExchangeRecord: Sendable {
 }
 
 extension Application {
-    func finish(_ exchange: ExchangeRecord, _ problem: Problem) -> HTTPResponse {
-        finish(exchange, exchange.refusal.response(to: problem, requestID: exchange.id), problem)
+    func finish(
+        _ exchange: ExchangeRecord, _ problem: Problem, claiming claim: AnswerClaim? = nil
+    ) -> HTTPResponse {
+        finish(
+            exchange, exchange.refusal.response(to: problem, requestID: exchange.id), problem, claiming: claim)
     }
 
     /// Names, counts, measures and logs an exchange.
-    func finish(_ exchange: ExchangeRecord, _ response: HTTPResponse, _ problem: Problem? = nil) -> HTTPResponse {
+    ///
+    /// - Parameter claim: what is to be claimed before: where the server has answered already in the caller's place, nothing is
+    ///   written down, and the response is lost. `nil`: nobody else answers.
+    func finish(
+        _ exchange: ExchangeRecord, _ response: HTTPResponse, _ problem: Problem? = nil,
+        claiming claim: AnswerClaim? = nil
+    ) -> HTTPResponse {
+        if let claim, !claim.take() { return response }
         var response = response
         response.headers.append(("X-Request-Id", exchange.id))
         // A session's cookie, unlike `Authorization`, forbids no cache by itself to keep what was answered to it.
