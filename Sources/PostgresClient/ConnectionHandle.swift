@@ -66,33 +66,6 @@ struct ConnectionHandle: ~Copyable {
             withCStrings(settings.map(\.1)[...], []) { values in call(keywords, values) }
         }
     }
-
-    /// Refuses what cannot be read, without libpq's message: it quotes the text, password included.
-    private static func check(_ conninfo: String) throws(PostgresError) {
-        let unreadable = PostgresError(
-            kind: .connection,
-            message: "the database URL cannot be read; expected postgresql://user:password@host:port/database, with "
-                + "reserved characters percent-encoded, or keyword=value pairs")
-        var message: UnsafeMutablePointer<CChar>?
-        guard let parsed = PQconninfoParse(conninfo, &message) else {
-            PQfreemem(message)
-            throw unreadable
-        }
-        defer { PQconninfoFree(parsed) }
-        var option = parsed
-        while let keyword = option.pointee.keyword {
-            if let value = option.pointee.val {
-                // A password with a bare '@' or '/' ends up in the host or port, which error messages quote.
-                let value = String(cString: value)
-                switch String(cString: keyword) {
-                case "host" where value.contains("@"): throw unreadable
-                case "port" where value.contains { !$0.isNumber && $0 != "," }: throw unreadable
-                default: break
-                }
-            }
-            option += 1
-        }
-    }
 }
 
 extension PostgresError {

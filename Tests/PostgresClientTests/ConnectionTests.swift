@@ -131,6 +131,26 @@ struct ConnectionTests {
         }
     }
 
+    @Test(
+        "a parameter that libpq does not know is named, unless it may be a piece of a password",
+        arguments: [
+            ("postgres://me@127.0.0.1:1/d?sslmod=require", "sslmod"),
+            ("postgres://me:passw0rd@127.0.0.1:1/d?sslmode=require&conect_timeout=1", "conect_timeout"),
+            ("host=127.0.0.1 sslmod=require password=cret", "sslmod"), ("host=127.0.0.1 sslmod = require", "sslmod"),
+            ("postgresql://me:se/cr?cret=et@host/db", nil), ("postgresql://me@host/db?password=a&cret=t", nil),
+            ("host=a password=my cret=x", nil), ("host=a password = my cret=x", nil), ("cret=t@host/d", nil),
+            ("postgresql://me@host/db?cr%65t=1", nil), ("postgresql://me@host/db?cret", nil),
+        ])
+    func unknownParameter(url: String, name: String?) async throws {
+        let error = await #expect(throws: PostgresError.self) { _ = try await PostgresConnection.connect(url) }
+        #expect(error?.description.contains("cret") == false, "\(String(describing: error))")
+        if let name {
+            #expect(error?.message == "the database URL has a parameter that PostgreSQL does not know: \(name)")
+        } else {
+            #expect(error?.message.contains("cannot be read") == true, "\(String(describing: error))")
+        }
+    }
+
     @Test("what the URL says holds over the defaults")
     func urlWins() async throws {
         let named = ConnectionOptions(applicationName: "default", lockTimeoutMilliseconds: 1234)
