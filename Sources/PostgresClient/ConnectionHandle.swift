@@ -12,8 +12,7 @@ struct ConnectionHandle: ~Copyable {
         // `dbname` is expanded where it stands: what the URL says holds over what comes before it.
         let settings = [
             ("application_name", options.applicationName),
-            // libpq takes 2 seconds for the least.
-            ("connect_timeout", String(max(2, options.connectTimeoutSeconds))),
+            ("connect_timeout", String(options.connectPatienceSeconds)),
             // A host that vanished is noticed within a minute, waiting or sending.
             ("keepalives_idle", "30"),
             ("keepalives_interval", "10"),
@@ -48,7 +47,7 @@ struct ConnectionHandle: ~Copyable {
     /// Whether the server says that it takes no connections for now (57P03), blocking as long as connecting does.
     static func isRefusedForNow(conninfo: String, options: ConnectionOptions) throws(PostgresError) -> Bool {
         try check(conninfo)
-        let settings = [("connect_timeout", String(max(2, options.connectTimeoutSeconds))), ("dbname", conninfo)]
+        let settings = [("connect_timeout", String(options.connectPatienceSeconds)), ("dbname", conninfo)]
         return passing(settings) { PQpingParams($0, $1, 1) } == PQPING_REJECT
     }
 

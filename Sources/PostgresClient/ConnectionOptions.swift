@@ -17,11 +17,22 @@ package struct ConnectionOptions: Sendable {
     package var graceMilliseconds: Int
     /// How many prepared statements a session keeps.
     package var statementCacheLimit: Int
+    /// What bounds all waiting together once the program stops; `nil`: nothing does.
+    package var lastWait: LastWait?
 
     /// How long the server may be silent; `nil` where statements may run without end.
-    var silence: Duration? {
+    package var silence: Duration? {
         guard statementTimeoutMilliseconds > 0 else { return nil }
         return .milliseconds(statementTimeoutMilliseconds + max(0, graceMilliseconds))
+    }
+
+    /// How long the server may be silent, from now on.
+    var patience: Duration? { lastWait.map { $0.shortened(silence) } ?? silence }
+
+    /// How long connecting may take from now on, in seconds, of which libpq takes 2 for the least.
+    var connectPatienceSeconds: Int {
+        let limit = Duration.seconds(connectTimeoutSeconds)
+        return max(2, Int((lastWait?.shortened(limit) ?? limit) / .seconds(1)))
     }
 
     package init(
@@ -31,7 +42,8 @@ package struct ConnectionOptions: Sendable {
         lockTimeoutMilliseconds: Int = 5_000,
         idleInTransactionTimeoutMilliseconds: Int = 10_000,
         graceMilliseconds: Int = 3_000,
-        statementCacheLimit: Int = 256
+        statementCacheLimit: Int = 256,
+        lastWait: LastWait? = nil
     ) {
         self.applicationName = applicationName
         self.connectTimeoutSeconds = connectTimeoutSeconds
@@ -40,6 +52,7 @@ package struct ConnectionOptions: Sendable {
         self.idleInTransactionTimeoutMilliseconds = idleInTransactionTimeoutMilliseconds
         self.graceMilliseconds = graceMilliseconds
         self.statementCacheLimit = statementCacheLimit
+        self.lastWait = lastWait
     }
 
     /// Where names without a schema are looked up, behind `pg_catalog`; the value of `search_path`.

@@ -26,7 +26,7 @@ package final class NonblockingSession: @unchecked Sendable {
         handle = try ConnectionHandle(conninfo: conninfo, options: options)
         self.statements = statements.enumerated().map { ("statement_\($0)", $1.label) }
         guard PQsendQuery(handle.pointer, options.sessionScript) == 1 else { throw broken }
-        _ = try checked(handle.lastResult(silence: options.silence))
+        _ = try checked(handle.lastResult(silence: options.patience))
         for (index, statement) in statements.enumerated() {
             lastSent = index
             let types = try ParameterBuffer(statement.parameters).types
@@ -34,7 +34,7 @@ package final class NonblockingSession: @unchecked Sendable {
                 PQsendPrepare(handle.pointer, self.statements[index].name, statement.sql, Int32(types.count), types)
                     == 1
             else { throw broken }
-            _ = try checked(handle.lastResult(silence: options.silence))
+            _ = try checked(handle.lastResult(silence: options.patience))
         }
     }
 

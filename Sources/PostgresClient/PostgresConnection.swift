@@ -12,8 +12,7 @@ private import CLibPQ
 package actor PostgresConnection {
     private let executor: QueueExecutor
     private let handle: ConnectionHandle
-    /// How long the server may be silent; `nil`: as long as it likes.
-    private let silence: Duration?
+    private let options: ConnectionOptions
     /// Why the session is not to be used any more, whatever libpq says of it.
     private var givenUpFor: PostgresError?
     var statements: StatementCache
@@ -52,7 +51,7 @@ package actor PostgresConnection {
     private init(conninfo: String, options: ConnectionOptions, executor: QueueExecutor) throws(PostgresError) {
         self.executor = executor
         handle = try ConnectionHandle(conninfo: conninfo, options: options)
-        silence = options.silence
+        self.options = options
         statements = StatementCache(limit: options.statementCacheLimit)
     }
 
@@ -166,7 +165,7 @@ extension PostgresConnection {
 
     func nextResult() throws(PostgresError) -> OpaquePointer? {
         do throws(PostgresError) {
-            return try handle.nextResult(silence: silence)
+            return try handle.nextResult(silence: options.patience)
         } catch {
             givenUpFor = error
             throw error
@@ -175,7 +174,7 @@ extension PostgresConnection {
 
     private func lastResult() throws(PostgresError) -> OpaquePointer? {
         do throws(PostgresError) {
-            return try handle.lastResult(silence: silence)
+            return try handle.lastResult(silence: options.patience)
         } catch {
             givenUpFor = error
             throw error
@@ -185,7 +184,7 @@ extension PostgresConnection {
     /// Sends what libpq keeps because the server has not taken it yet.
     func sendAll() throws(PostgresError) {
         do throws(PostgresError) {
-            try handle.sendAll(silence: silence)
+            try handle.sendAll(silence: options.patience)
         } catch {
             givenUpFor = error
             throw error

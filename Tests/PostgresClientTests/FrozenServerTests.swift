@@ -83,6 +83,33 @@ struct FrozenServerTests {
         await pool.close()
     }
 
+    @Test("who stops waits for a server that says nothing once in all, whatever is asked of it one after the other")
+    func lastWait() async throws {
+        let lastWait = LastWait()
+        var options = ConnectionOptions(statementTimeoutMilliseconds: 60_000)
+        options.lastWait = lastWait
+        let pool = PostgresPool(
+            try TestDatabase.conninfo(), options: options, limits: PostgresPool.Limits(connections: 3))
+        let process = Process()
+        defer { process.thaw() }
+        lastWait.begin(.seconds(2))
+        lastWait.begin(.seconds(60))
+        let start = ContinuousClock.now
+        for _ in 0..<3 {
+            await #expect(throws: PostgresError.self) {
+                try await pool.withConnection { connection in
+                    process.freeze(connection.serverProcessID)
+                    _ = try connection.query("SELECT 1")
+                }
+            }
+        }
+        let elapsed = start.duration(to: .now)
+        #expect(elapsed > .seconds(1.5) && elapsed < .seconds(10), "\(elapsed)")
+        let one = try await pool.withConnection { try $0.query("SELECT 1").row(0).int(0) }
+        #expect(one == 1, "a server that lives still answers")
+        await pool.close()
+    }
+
     @Test("a statement that runs long while its server lives is not taken for frozen")
     func slow() async throws {
         let connection = try await TestDatabase.connect(

@@ -272,6 +272,7 @@ struct ServeCommand: Command {
             group.addTask {
                 await Interruption.wait()
                 logger.log(.info, "stopping")
+                session.beginEnding()
                 writer.beginEnding()
                 // Not only once what runs in the background has come back, which may wait for the database.
                 async let closed: Void = server.stop()

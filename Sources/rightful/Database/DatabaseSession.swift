@@ -49,7 +49,7 @@ struct DatabaseSession: Sendable {
         ready: (EmbeddedCluster?) async throws -> Prepared
     ) async throws -> (session: DatabaseSession, prepared: Prepared) {
         let limits = PostgresPool.Limits(connections: connections)
-        let options = ConnectionOptions(applicationName: applicationName)
+        let options = ConnectionOptions(applicationName: applicationName, lastWait: LastWait())
         switch configuration.database {
         case .embedded:
             let cluster = try await acquire(configuration, context, silenceLimit: silenceLimit, log: log)
@@ -128,6 +128,12 @@ struct DatabaseSession: Sendable {
     /// Further connections of the same role, apart from those of `pool`; whoever asks for them closes them.
     func pool(connections: Int) -> PostgresPool {
         PostgresPool(conninfo, options: options, limits: PostgresPool.Limits(connections: connections))
+    }
+
+    /// Says that the program stops: from now on a database that says nothing is waited for once, and not by everybody who wants
+    /// something of it, one after the other.
+    func beginEnding() {
+        if let limit = options.silence { options.lastWait?.begin(limit) }
     }
 
     /// Why this program cannot use the database's schema, for people; `nil` when it can.
