@@ -26,6 +26,34 @@ struct SurfaceTests {
         #expect(known.status == 200, "\(known.text)")
     }
 
+    @Test("a parameter that stands twice in the query is refused by name, and one that nobody knows is ignored")
+    func repeatedParameters() async throws {
+        let rig = try await ServiceRig.make()
+        let at = "at=2026-02-01T02:00:00Z"
+        let table = [
+            ("/v1/customers/c-1/entitlements?\(at)&\(at)", "at"),
+            ("/v1/customers/c-1/entitlements?environment=sandbox&\(at)&environment=production", "environment"),
+            ("/v1/customers/c-1/entitlements?known_at=1&known%5fat=1", "known_at"),
+            ("/v1/events?after=1&after=2", "after"),
+            ("/v1/customers?transaction_id=1&transaction_id=", "transaction_id"),
+            ("/v1/customers/c-1/timeline?entitlement=a&entitlement=b", "entitlement"),
+        ]
+        for (target, param) in table {
+            let answer = try await rig.get(target)
+            #expect(answer.verdict == "400 malformed_request", "\(target): \(answer.text)")
+            #expect(try answer.json["param"] == .string(param), "\(target)")
+        }
+        let key = try await rig.keys.list()[0]
+        for (query, isTaken) in [("\(at)&known_at=1", true), ("\(at)&\(at)", false), ("\(at)&x=1&x=1", false)] {
+            let target = Array("/v1/customers/c-1/entitlements?\(query)".utf8)
+            let read = target.withUnsafeBufferPointer { PastRead($0, key: key) }
+            #expect((read != nil) == isTaken, "what is not plain goes the general way: \(query)")
+        }
+        for query in ["colour=red&colour=blue", "\(at)&colour=&AT=1&AT=2"] {
+            #expect(try await rig.get("/v1/customers/c-1/entitlements?\(query)").status == 200, "\(query)")
+        }
+    }
+
     @Test("an idempotency key of 255 long characters is too long rather than our fault")
     func idempotencyKeyLength() async throws {
         let rig = try await ServiceRig.make()

@@ -191,6 +191,7 @@ package struct Application: Sendable {
             if route.operation.body?.isOurs == true { try request.examineText() }
             let call = Call(
                 request: request, parameters: parameters, credential: credential, operation: route.operation)
+            try call.refuseRepeatedParameters()
             return finish(exchange, try await route.answer(self, call), claiming: request.head.claim)
         } catch {
             return finish(exchange, Problem(error), claiming: request.head.claim)

@@ -33,6 +33,16 @@ struct Call: Sendable {
         return id
     }
 
+    /// Refuses a query that names one parameter of the route twice: which of them is meant nobody can tell.
+    func refuseRepeatedParameters() throws(Problem) {
+        guard request.query.count > 1 else { return }
+        for parameter in operation.parameters where parameter.place == .query {
+            guard request.query.count(where: { $0.name == parameter.name }) > 1 else { continue }
+            throw Problem(
+                .malformedRequest, "The query has \(parameter.name) twice; leave one of them.", param: parameter.name)
+        }
+    }
+
     /// What the request says of something, as it was sent; `nil` where it says nothing.
     ///
     /// - Throws: our own fault, where the route does not say that it takes that: it would be in no description.

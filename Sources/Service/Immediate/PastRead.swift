@@ -30,6 +30,7 @@ struct PastRead: Sendable {
             request: request, parameters: ["id": request.pathSegments[2]], credential: Credential(key),
             operation: .readEntitlements)
         do {
+            try call.refuseRepeatedParameters()
             customer = try call.customerID()
             environment = try call.environment()
             self.key = CustomerCacheKey(customer: Array(customer.value.utf8), environment: environment)
