@@ -21,6 +21,37 @@ struct CommandTests {
         }
     }
 
+    private func kind<Body: CommandBody>(of text: String, as type: Body.Type) -> CommandBodyError.Kind? {
+        do throws(CommandBodyError) {
+            _ = try Body(parsing: Array(text.utf8))
+            return nil
+        } catch {
+            return error.kind
+        }
+    }
+
+    @Test("a member of another type is malformed wherever it stands; a number out of bounds cannot be processed")
+    func wrongTypes() {
+        for wrong in ["\"7\"", "true", "[7]", "{}", "7.5"] {
+            let bodies = [
+                kind(of: #"{"expires_in":\#(wrong)}"#, as: CustomerTokenRequestDocument.self),
+                kind(of: #"{"days":\#(wrong),"reason_code":"other","reason":"r"}"#, as: ExtensionRequest.self),
+                kind(of: #"{"keep_old_seconds":\#(wrong)}"#, as: SecretRotationRequest.self),
+                kind(of: #"{"failed":true,"after":\#(wrong)}"#, as: RedeliveryRequest.self),
+                kind(of: #"{"undo":\#(wrong)}"#, as: LinkRequest.self),
+            ]
+            #expect(bodies == Array(repeating: .malformed, count: 5), "\(wrong)")
+        }
+        for number in ["0", "-7", "1e30", "99999999999999999999"] {
+            #expect(
+                kind(of: #"{"expires_in":\#(number)}"#, as: CustomerTokenRequestDocument.self) == .unprocessable,
+                "\(number)")
+        }
+        for text in [#"{"entitlement":1,"reason":"r"}"#, #"{"entitlement":"e","reason":"r","until":1}"#] {
+            #expect(kind(of: text, as: GrantRequest.self) == .malformed, "\(text)")
+        }
+    }
+
     private func customer(_ id: String) throws -> CustomerID { try #require(CustomerID(id)) }
 
     @Test("requests are read, and read back as written")

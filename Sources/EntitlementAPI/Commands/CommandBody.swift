@@ -124,19 +124,21 @@ extension KeyedDecodingContainer {
         return position
     }
 
-    /// A whole number that may be asked for within bounds.
+    /// A whole number that may be asked for within bounds; anything but a whole number is malformed, like any other member of
+    /// the wrong type.
     func wholeNumber(_ key: Key, in bounds: ClosedRange<Int64>, _ noun: String) throws -> Int64? {
         tell(.wholeNumber(bounds), of: key)
-        let refusal = refusal(
-            key, "must be \(noun) from \(bounds.lowerBound) to \(bounds.upperBound)", .unprocessable)
+        let reason = "must be \(noun) from \(bounds.lowerBound) to \(bounds.upperBound)"
         let number: Int64?
         do {
             number = try decodeIfPresent(Int64.self, forKey: key)
         } catch {
-            throw refusal
+            // A whole number that no integer here holds is of the right type, and out of bounds like any other.
+            let isWhole = (try? decode(Double.self, forKey: key)).map { $0.rounded() == $0 } ?? false
+            throw refusal(key, reason, isWhole ? .unprocessable : .malformed)
         }
         guard let number else { return nil }
-        guard bounds.contains(number) else { throw refusal }
+        guard bounds.contains(number) else { throw refusal(key, reason, .unprocessable) }
         return number
     }
 

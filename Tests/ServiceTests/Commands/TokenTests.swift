@@ -146,8 +146,10 @@ struct TokenTests {
         let table: [(body: String, query: String, verdict: String, param: String?)] = [
             (#"{"expires_in":59}"#, "", "422 unprocessable", "expires_in"),
             (#"{"expires_in":86401}"#, "", "422 unprocessable", "expires_in"),
-            (#"{"expires_in":60.5}"#, "", "422 unprocessable", "expires_in"),
-            (#"{"expires_in":"3600"}"#, "", "422 unprocessable", "expires_in"),
+            (#"{"expires_in":1e30}"#, "", "422 unprocessable", "expires_in"),
+            (#"{"expires_in":60.5}"#, "", "400 malformed_request", "expires_in"),
+            (#"{"expires_in":"3600"}"#, "", "400 malformed_request", "expires_in"),
+            (#"{"expires_in":true}"#, "", "400 malformed_request", "expires_in"),
             (#"{"environment":"xcode"}"#, "", "400 malformed_request", "environment"),
             (#"{"environment":1}"#, "", "400 malformed_request", "environment"),
             ("", "?environment=xcode", "400 malformed_request", "environment"),
