@@ -34,14 +34,20 @@ package struct CatalogDocument: Hashable, Sendable {
     }
 
     package let catalog: Catalog
+    /// Where members stood that mean nothing here and were ignored, such as `policy.grace_gives_acces`; the first few.
+    package private(set) var ignoredMembers: [String] = []
 
     package init(_ catalog: Catalog) { self.catalog = catalog }
 
-    /// The document as it is answered: with the position at which the catalog was written.
+    /// What a person should look at who sent it.
+    package var remarks: [String] { ignoredMembers.map { "unknown_member:\($0)" } }
+
+    /// The document as it is answered: with the position at which the catalog was written, and with what is to be remarked.
     package func encoded(writtenAt position: Int64) throws -> [UInt8] {
         var members = self.members
         members["object"] = .string("catalog")
         members["position"] = .int(position)
+        if !remarks.isEmpty { members["remarks"] = .array(remarks.map(WireValue.string)) }
         return try WireJSON.encode(WireValue.object(members))
     }
 
@@ -97,13 +103,14 @@ package struct CatalogDocument: Hashable, Sendable {
             throw CatalogDocumentError(
                 path: "", reason: "is not JSON, or has more than \(WireJSON.depthLimit) levels of it")
         }
-        let members = try CatalogMembers(document, path: "", known: CatalogBodyForm.names, unknownMembers)
+        var unknown = UnknownCatalogMembers(areRefused: unknownMembers == .refused)
+        let members = try CatalogMembers(document, path: "", known: CatalogBodyForm.names, &unknown)
         let listed = try members.array("products", limit: Self.productLimit)
         var products: [CatalogProduct] = []
         var seen: Set<String> = []
         var prices: Set<String> = []
         for (index, value) in listed.enumerated() {
-            let product = try Self.product(value, path: "products[\(index)]", unknownMembers)
+            let product = try Self.product(value, path: "products[\(index)]", &unknown)
             guard seen.insert(product.productID).inserted else {
                 throw CatalogDocumentError(
                     path: "products[\(index)].product_id", reason: "is the id of an earlier product too")
@@ -116,13 +123,14 @@ package struct CatalogDocument: Hashable, Sendable {
             products.append(product)
         }
         let policy = members["policy"] ?? .object([:])
-        catalog = Catalog(products: products, policy: try Self.policy(policy, unknownMembers))
+        catalog = Catalog(products: products, policy: try Self.policy(policy, &unknown))
+        ignoredMembers = unknown.ignored
     }
 
     private static func product(
-        _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
+        _ value: WireValue, path: String, _ unknown: inout UnknownCatalogMembers
     ) throws(CatalogDocumentError) -> CatalogProduct {
-        let members = try CatalogMembers(value, path: path, known: CatalogProductForm.names, unknownMembers)
+        let members = try CatalogMembers(value, path: path, known: CatalogProductForm.names, &unknown)
         let productID = try members.identifier("product_id", limit: productIDLimit)
         var entitlements: [String] = []
         for (index, value) in try members.array("entitlements", limit: entitlementLimit).enumerated() {
@@ -141,9 +149,8 @@ package struct CatalogDocument: Hashable, Sendable {
             }
             duration = read
         }
-        let stripe = try members["stripe"].map { value throws(CatalogDocumentError) in
-            try stripeProduct(value, path: path + ".stripe", unknownMembers)
-        }
+        var stripe: StripeProduct?
+        if let value = members["stripe"] { stripe = try stripeProduct(value, path: path + ".stripe", &unknown) }
         let isInAppStore = try members.bool("app_store") ?? true
         guard isInAppStore || stripe != nil else {
             throw CatalogDocumentError(
@@ -155,9 +162,9 @@ package struct CatalogDocument: Hashable, Sendable {
     }
 
     private static func stripeProduct(
-        _ value: WireValue, path: String, _ unknownMembers: UnknownMembers
+        _ value: WireValue, path: String, _ unknown: inout UnknownCatalogMembers
     ) throws(CatalogDocumentError) -> StripeProduct {
-        let members = try CatalogMembers(value, path: path, known: CatalogStripeForm.names, unknownMembers)
+        let members = try CatalogMembers(value, path: path, known: CatalogStripeForm.names, &unknown)
         func id(_ name: String) throws(CatalogDocumentError) -> String? {
             members[name] == nil ? nil : try members.identifier(name, limit: stripeIDLimit)
         }
@@ -171,9 +178,9 @@ package struct CatalogDocument: Hashable, Sendable {
     }
 
     private static func policy(
-        _ value: WireValue, _ unknownMembers: UnknownMembers
+        _ value: WireValue, _ unknown: inout UnknownCatalogMembers
     ) throws(CatalogDocumentError) -> AccessPolicy {
-        let members = try CatalogMembers(value, path: "policy", known: CatalogPolicyForm.names, unknownMembers)
+        let members = try CatalogMembers(value, path: "policy", known: CatalogPolicyForm.names, &unknown)
         var policy = AccessPolicy()
         if let value = try members.bool("grace_gives_access") { policy.graceGivesAccess = value }
         if let value = try members.bool("billing_retry_gives_access") { policy.billingRetryGivesAccess = value }
@@ -207,68 +214,4 @@ package struct CatalogDocument: Hashable, Sendable {
         }
         return policy
     }
-}
-
-/// The members of one object of a catalog, and where it stands.
-private struct CatalogMembers {
-    private let members: [String: WireValue]
-    private let path: String
-
-    init(
-        _ value: WireValue, path: String, known: Set<String>, _ unknownMembers: CatalogDocument.UnknownMembers
-    ) throws(CatalogDocumentError) {
-        guard case .object(let members) = value else {
-            throw CatalogDocumentError(path: path, reason: "must be an object")
-        }
-        self.members = members
-        self.path = path
-        if unknownMembers == .refused, let unknown = members.keys.filter({ !known.contains($0) }).min() {
-            throw CatalogDocumentError(
-                path: place(String(unknown.prefix(64))),
-                reason: "is unknown; known are: \(known.sorted().joined(separator: ", "))")
-        }
-    }
-
-    /// The member of that name; `nil` where it is absent or `null`.
-    subscript(name: String) -> WireValue? {
-        guard let value = members[name], value != .null else { return nil }
-        return value
-    }
-
-    func array(_ name: String, limit: Int) throws(CatalogDocumentError) -> [WireValue] {
-        guard let value = self[name] else { throw CatalogDocumentError(path: place(name), reason: "is missing") }
-        guard case .array(let values) = value else {
-            throw CatalogDocumentError(path: place(name), reason: "must be a list")
-        }
-        guard values.count <= limit else {
-            throw CatalogDocumentError(
-                path: place(name), reason: "has \(values.count) entries; at most \(limit) may be")
-        }
-        return values
-    }
-
-    func identifier(_ name: String, limit: Int) throws(CatalogDocumentError) -> String {
-        guard let value = self[name] else { throw CatalogDocumentError(path: place(name), reason: "is missing") }
-        return try Self.identifier(value, path: place(name), limit: limit)
-    }
-
-    func bool(_ name: String) throws(CatalogDocumentError) -> Bool? {
-        guard let value = self[name] else { return nil }
-        guard case .bool(let flag) = value else {
-            throw CatalogDocumentError(path: place(name), reason: "must be true or false")
-        }
-        return flag
-    }
-
-    static func identifier(_ value: WireValue, path: String, limit: Int) throws(CatalogDocumentError) -> String {
-        guard case .string(let text) = value, !text.isEmpty, text.utf8.count <= limit,
-            text.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
-        else {
-            throw CatalogDocumentError(
-                path: path, reason: "must be a text of 1 to \(limit) bytes without control characters")
-        }
-        return text
-    }
-
-    private func place(_ name: String) -> String { path.isEmpty ? name : path + "." + name }
 }

@@ -10,6 +10,8 @@ package struct CatalogForm: Decodable, NamedDocument {
     let position: Int64
     let products: [CatalogProductForm]
     let policy: CatalogPolicyForm
+    /// What a person should look at who sent it; left out where there is nothing.
+    let remarks: [String]?
 }
 
 /// The catalog as `PUT /v1/catalog` takes it.
@@ -30,7 +32,7 @@ package struct CatalogBodyForm: CommandBody {
     }
 
     /// Those of its members, and what an answer adds, so that one can be sent back as it came.
-    static let names = Set(CodingKeys.allCases.map(\.rawValue)).union(["object", "position"])
+    static let names = Set(CodingKeys.allCases.map(\.rawValue)).union(["object", "position", "remarks"])
 }
 
 /// A product of a catalog.

@@ -109,10 +109,12 @@ package struct CatalogTrialDocument: Codable, Hashable, Sendable, NamedDocument 
     package let customers: [Population]
     package let effects: [Effect]
     package let difference: Difference
+    /// What a person should look at; `nil` and left out where there is nothing.
+    package let remarks: [String]?
 
     package init(
         at: Timestamp, knownAt: Int64, catalogPosition: Int64, nextAfter: Int64?, customers: [Population],
-        effects: [Effect], difference: Difference
+        effects: [Effect], difference: Difference, remarks: [String] = []
     ) {
         self.at = at
         self.knownAt = knownAt
@@ -123,10 +125,11 @@ package struct CatalogTrialDocument: Codable, Hashable, Sendable, NamedDocument 
         self.customers = customers
         self.effects = effects
         self.difference = difference
+        self.remarks = remarks.isEmpty ? nil : remarks
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, at, complete, customers, effects, difference
+        case object, at, complete, customers, effects, difference, remarks
         case knownAt = "known_at"
         case catalogPosition = "catalog_position"
         case foldVersion = "fold_version"

@@ -134,7 +134,13 @@ extension ComponentNotes {
         "Ledger": ComponentNotes("The end of the log", ["ledger_id": "The ledger's own id"]),
         "LedgerProjection": ComponentNotes("Something that is derived from the log, and how far"),
         "Catalog": ComponentNotes(
-            "Which product gives what", ["position": "Where it was written; 0 where none was"]),
+            "Which product gives what",
+            [
+                "position": "Where it was written; 0 where none was",
+                "remarks":
+                    "In the answer to whoever wrote it: what a person should look at, such as `unknown_member:policy.leeway`; left "
+                    + "out where there is nothing",
+            ]),
         "CatalogBody": ComponentNotes("Which product is to give what"),
         "CatalogProduct": ComponentNotes(
             "A product and what it gives",
@@ -156,6 +162,7 @@ extension ComponentNotes {
                     "What to send as `after`, with the same `at` and `known_at`, to look at the others; the counts are "
                     + "then to be added up",
                 "customers": "How many were looked at of whom something is known",
+                "remarks": "What a person should look at; left out where there is nothing",
             ]),
         "CatalogTrialPopulation": ComponentNotes("How many customers were looked at"),
         "CatalogTrialEffect": ComponentNotes(

@@ -147,7 +147,8 @@ extension APIOperation {
 
     static let replaceCatalog = APIOperation(
         "replaceCatalog", .catalog, "Replace the catalog",
-        "One event, whatever the number of customers it touches. What of `policy` is left out takes its default.",
+        "One event, whatever the number of customers it touches. What of `policy` is left out takes its default. Members that a "
+            + "catalog does not have are ignored, and remarked: `\"remarks\": [\"unknown_member:policy.grace_gives_acces\"]`.",
         [.ifMatch, .idempotencyKey],
         body: Body(CatalogBodyForm.self, Example.catalogBody, limit: { $0.catalogBytes }),
         answer: .document(CatalogForm.self, Example.catalog), headers: [.ledgerPosition, .entityTag],

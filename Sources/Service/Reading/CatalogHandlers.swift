@@ -11,12 +11,13 @@ extension Application {
         if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(tag) == true {
             return HTTPResponse(status: 304, headers: HTTPResponse.ledgerPosition(position) + [("ETag", tag)])
         }
-        return try Self.answer(catalog, writtenAt: writtenAt, position: position)
+        return try Self.answer(CatalogDocument(catalog), writtenAt: writtenAt, position: position)
     }
 
     /// `PUT /v1/catalog`: one event, whatever the number of customers it touches.
     func putCatalog(_ call: Call) async throws -> HTTPResponse {
-        let catalog = try Self.catalog(in: call)
+        let sent = try Self.catalog(in: call)
+        let catalog = sent.catalog
         let deduplication = try self.deduplication(of: call)
         let current = try await reader.catalog()
         let expected = try Self.expectedPosition(call, current: current.writtenAt)
@@ -26,32 +27,32 @@ extension Application {
                 throw AppendRefusal.catalogChanged(writtenAt: current.writtenAt)
             }
             if catalog == current.catalog {
-                return try Self.answer(catalog, writtenAt: current.writtenAt, position: current.position)
+                return try Self.answer(sent, writtenAt: current.writtenAt, position: current.position)
             }
         }
         let outcome = try await writer.append(
             EventDraft(
                 environment: nil, source: .api, type: "catalog_applied", occurredAt: nil, fact: .catalog(catalog),
                 identities: [], deduplication: deduplication, expectedCatalogPosition: expected))
-        return try Self.answer(catalog, writtenAt: outcome.position, position: outcome.position)
+        return try Self.answer(sent, writtenAt: outcome.position, position: outcome.position)
     }
 
     /// The catalog that a request's body holds.
-    static func catalog(in call: Call) throws(Problem) -> Catalog {
-        let catalog: Catalog
+    static func catalog(in call: Call) throws(Problem) -> CatalogDocument {
+        let document: CatalogDocument
         do throws(CatalogDocumentError) {
-            catalog = try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored).catalog
+            document = try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored)
         } catch {
             throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
         try call.refuseRepeatedNames()
-        return catalog
+        return document
     }
 
-    private static func answer(_ catalog: Catalog, writtenAt: Int64, position: Int64) throws -> HTTPResponse {
+    private static func answer(_ document: CatalogDocument, writtenAt: Int64, position: Int64) throws -> HTTPResponse {
         .json(
             headers: HTTPResponse.ledgerPosition(position) + [("ETag", tag(writtenAt))],
-            try CatalogDocument(catalog).encoded(writtenAt: writtenAt))
+            try document.encoded(writtenAt: writtenAt))
     }
 
     private static func tag(_ position: Int64) -> String { "\"\(position)\"" }

@@ -9,14 +9,14 @@ extension Application {
         let proposed = try Self.catalog(in: call)
         let at = try call.instant(.at) ?? now()
         let trial = try await reader.tryCatalog(
-            proposed, at: at, knownAt: try call.knownAt(), after: try call.wholeNumber(.after) ?? 0,
+            proposed.catalog, at: at, knownAt: try call.knownAt(), after: try call.wholeNumber(.after) ?? 0,
             until: .now + limits.catalogTrial)
         return try .document(CatalogTrialDocument(trial, proposed, at: at), position: trial.position)
     }
 }
 
 extension CatalogTrialDocument {
-    init(_ trial: CatalogTrial, _ proposed: Catalog, at: Timestamp) {
+    init(_ trial: CatalogTrial, _ proposed: CatalogDocument, at: Timestamp) {
         self.init(
             at: at, knownAt: trial.position, catalogPosition: trial.catalogPosition, nextAfter: trial.reached,
             customers: StoreEnvironment.allCases.map {
@@ -27,6 +27,7 @@ extension CatalogTrialDocument {
                     environment: group.environment, entitlement: group.entitlementID, effect: group.kind,
                     customers: count,
                     examples: (trial.examples[group] ?? []).map { Example(customerID: $0.customerID, $0.effect) })
-            }, difference: Difference(CatalogDifference(from: trial.present, to: proposed)))
+            }, difference: Difference(CatalogDifference(from: trial.present, to: proposed.catalog)),
+            remarks: proposed.remarks)
     }
 }

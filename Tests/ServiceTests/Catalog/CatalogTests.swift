@@ -33,6 +33,28 @@ struct CatalogTests {
         #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
     }
 
+    @Test("members that mean nothing are ignored, and whoever sends them is told where they stand")
+    func ignoredMembers() async throws {
+        let rig = try await ServiceRig.make()
+        let body = #"""
+            {"products":[{"product_id":"a","entitlements":["x"],"duraton":"P1M",
+            "stripe":{"price":"p","mode":"payment","prize":1}}],"policy":{"grace_gives_acces":false},"polcy":{}}
+            """#
+        let remarks = WireValue.array(
+            ["polcy", "products[0].duraton", "products[0].stripe.prize", "policy.grace_gives_acces"].map {
+                .string("unknown_member:\($0)")
+            })
+        let tried = try await rig.send("POST", "/v1/catalog/actions/try", key: rig.admin, body: Array(body.utf8))
+        #expect(try tried.json["remarks"] == remarks, "\(tried.text)")
+        let put = try await rig.put(body, headers: [("Idempotency-Key", "k")])
+        #expect(try put.status == 200 && put.json["remarks"] == remarks, "\(put.text)")
+        #expect(try put.json["policy"]?["grace_gives_access"] == .bool(true))
+        #expect(try await rig.put(body, headers: [("Idempotency-Key", "k")]).text == put.text)
+        #expect(try await rig.put(body).json["remarks"] == remarks, "also where it is in force already")
+        #expect(try await rig.get("/v1/catalog").json["remarks"] == nil)
+        #expect(try await rig.put(put.text).json["remarks"] == nil, "what was answered can be sent back as it came")
+    }
+
     @Test("what lies too deep is refused before it is read, whatever there is of it")
     func depth() async throws {
         let rig = try await ServiceRig.make()
