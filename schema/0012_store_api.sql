@@ -166,7 +166,9 @@ CREATE TABLE web_lookup (
     fault text,
     PRIMARY KEY (ledger_id, environment, subject)
 ) WITH (fillfactor = 70);
-CREATE INDEX web_lookup_next ON web_lookup (ledger_id, environment, is_urgent, next_try_at);
+-- In the order in which they are read: after a long trouble many are due, of which each process takes a few at a time.
+CREATE INDEX web_lookup_next
+    ON web_lookup (ledger_id, environment, is_urgent DESC, (failing_since IS NOT NULL), next_try_at);
 CREATE INDEX web_lookup_fault ON web_lookup (ledger_id, environment, fault, position) WHERE fault IS NOT NULL;
 
 -- What is known of Stripe's webhooks in each environment, and how far its own list of events was read. A sweep reads a few

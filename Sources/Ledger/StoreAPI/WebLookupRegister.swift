@@ -108,11 +108,12 @@ package struct WebLookupRegister: Sendable {
         _ due: String, _ environment: StoreEnvironment, now: Timestamp, _ parameters: [PostgresValue]
     ) async throws -> [OwedLookup] {
         let until = now.adding(milliseconds: Int64(Self.hold / .milliseconds(1)))
+        // In an array they are found once; joined, they might be found anew for each row, which are others each time and too many.
         return try await run { connection in
             try connection.query(
                 """
-                UPDATE web_lookup AS owed SET next_try_at = $4 FROM (\(due)) AS due
-                WHERE owed.ledger_id = $1 AND owed.environment = $2 AND owed.subject = due.subject
+                UPDATE web_lookup AS owed SET next_try_at = $4
+                WHERE owed.ledger_id = $1 AND owed.environment = $2 AND owed.subject = ANY (ARRAY(\(due)))
                 RETURNING owed.subject, owed.position, owed.is_urgent, owed.attempts, owed.failing_since
                 """,
                 [
