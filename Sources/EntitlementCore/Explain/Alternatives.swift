@@ -45,6 +45,8 @@ struct Alternatives {
     /// Those of this entitlement.
     let sources: [SourceTimeline]
     let verdict: Verdict
+    /// Who was asked about, links not followed.
+    let asked: IdentityRef?
     /// The events that the facts were folded from.
     let told: [HistoryEvent]
     /// What was begun to be bought, where nothing gives access.
@@ -81,16 +83,18 @@ struct Alternatives {
         return alternatives
     }
 
+    private var words: RuleWords {
+        RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: told, asked: asked)
+    }
+
     private func notBegun(_ first: ShownReading) -> Alternative {
-        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: told)
-        return alternative(
+        alternative(
             .notBegun, first.reading, state: nil, "\(Self.capitalized(words.notBegun(first))).")
     }
 
     private func lost(_ candidate: ShownReading, to shown: Reading) -> Alternative {
         let reading = candidate.reading
         let policy = facts.catalog.policy
-        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: told)
         let clause = words.clause(for: candidate)
         let loss: Alternative.Loss
         var why: String
@@ -148,7 +152,11 @@ struct Alternatives {
                 facts.ownership.owner(of: item.period.fact) != nil
                 || !facts.ownership.transfers(of: originalID).isEmpty
             loss = isClaimed ? .belongsToAnother : .unclaimed
-            let cause = facts.tokenMove(of: item.period, at: instant, told: told).map { ": \($0.cause)" } ?? ""
+            let why =
+                facts.tokenMove(of: item.period, at: instant, told: told)?.cause
+                ?? LinkTrail(asked: asked, told: told).undoneLink(
+                    of: item.period, positions: item.segment.positions, at: instant)?.cause
+            let cause = why.map { ": \($0)" } ?? ""
             sentence =
                 isClaimed
                 ? "\(product) \(reads), and is another customer's\(cause)."

@@ -45,7 +45,7 @@ struct BasisFinder {
         let believed = Set(positions)
         let facts = history.facts(believing: believed)
         return facts.verdict(
-            on: wanted.entitlementID, at: instant, sources: facts.sources(),
+            on: wanted.entitlementID, at: instant, sources: facts.sources(), asked: history.customer,
             told: history.events.filter { believed.contains($0.position) }, knowsCustomer: true,
             environment: history.environment
         ).decision == wanted

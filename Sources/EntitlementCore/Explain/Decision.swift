@@ -47,6 +47,8 @@ struct Verdict {
     var begun: String?
     /// A purchase that became another's by its account token, where the sentence speaks of one.
     var moved: TokenMove?
+    /// A link that was taken back, where the sentence speaks of one.
+    var undone: UndoneLink?
     /// A purchase that gives nothing for want of a duration, where the sentence speaks of one.
     var idle: IdlePurchase?
 }
@@ -114,10 +116,11 @@ extension CustomerFacts {
     ///
     /// - Parameters:
     ///   - sources: those of `sources()`.
+    ///   - asked: who was asked about, links not followed.
     ///   - events: those that the facts were folded from.
     func verdict(
-        on entitlementID: String, at instant: Timestamp, sources: [SourceTimeline], told events: [HistoryEvent],
-        knowsCustomer: Bool, environment: StoreEnvironment
+        on entitlementID: String, at instant: Timestamp, sources: [SourceTimeline], asked: IdentityRef?,
+        told events: [HistoryEvent], knowsCustomer: Bool, environment: StoreEnvironment
     ) -> Verdict {
         let own = sources.filter { $0.entitlementID == entitlementID }
         var best: ShownReading?
@@ -125,12 +128,14 @@ extension CustomerFacts {
             if let best, !candidate.reading.isShown(before: best.reading, policy: catalog.policy) { continue }
             best = candidate
         }
-        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: self, told: events)
+        let words = RuleWords(
+            entitlementID: entitlementID, instant: instant, facts: self, told: events, asked: asked)
         guard let best else {
             let rule: DecidingRule
             let clause: String
             var begun: String?
             var moved: TokenMove?
+            var undone: UndoneLink?
             var idle: IdlePurchase?
             let first = own.filter { !$0.readings.isEmpty }.map { ShownReading(source: $0, index: 0) }
                 .min { $0.reading.start < $1.reading.start }
@@ -144,9 +149,13 @@ extension CustomerFacts {
                 rule = .neverHeld
                 let unpaid = unpaidPurchases(giving: entitlementID, at: instant, told: events).first
                 moved = unpaid == nil ? tokenMove(giving: entitlementID, at: instant, told: events) : nil
-                idle = moved == nil ? idlePurchases(giving: entitlementID, at: instant).last : nil
+                if unpaid == nil, moved == nil {
+                    undone = undoneLink(
+                        giving: entitlementID, at: instant, by: LinkTrail(asked: asked, told: events))
+                }
+                idle = moved == nil && undone == nil ? idlePurchases(giving: entitlementID, at: instant).last : nil
                 clause =
-                    unpaid?.clause ?? moved?.clause ?? idle?.clause
+                    unpaid?.clause ?? moved?.clause ?? undone?.clause ?? idle?.clause
                     ?? "nothing that this customer bought or was given gives \(entitlementID)"
                 begun = unpaid?.originalTransactionID
             } else {
@@ -157,7 +166,7 @@ extension CustomerFacts {
                 decision: Decision(
                     entitlementID: entitlementID, givesAccess: false, state: nil, productID: nil, source: nil,
                     originalTransactionID: nil, rule: rule, sentence: words.sentence(givesAccess: false, clause)),
-                shown: nil, begun: begun, moved: moved, idle: idle)
+                shown: nil, begun: begun, moved: moved, undone: undone, idle: idle)
         }
         let reading = best.reading
         let givesAccess = catalog.policy.givesAccess(reading.state)

@@ -145,17 +145,18 @@ package struct Explainer: Sendable {
         let answer = timeline.flatMap { facts.answer(from: $0, at: instant) }
         let finder = BasisFinder(
             history: history, instant: instant, wanted: verdict.decision,
-            speaksOfPurchase: verdict.begun != nil || verdict.moved != nil || verdict.idle != nil)
+            speaksOfPurchase: verdict.begun != nil || verdict.moved != nil || verdict.undone != nil
+                || verdict.idle != nil)
         let unpaid =
             verdict.decision.givesAccess
             ? [] : facts.unpaidPurchases(giving: entitlementID, at: instant, told: history.events)
         let begun = unpaid.first { $0.originalTransactionID == verdict.begun }
-        let words = RuleWords(entitlementID: entitlementID, instant: instant, facts: facts, told: history.events)
-        let read =
-            verdict.shown?.reading.positions ?? begun?.positions ?? verdict.moved?.positions ?? verdict.idle.map {
-                [$0.position]
-            }
-            ?? own.compactMap(\.readings.first).flatMap(\.positions)
+        let words = RuleWords(
+            entitlementID: entitlementID, instant: instant, facts: facts, told: history.events, asked: history.customer)
+        let spoken =
+            begun?.positions ?? verdict.moved?.positions ?? verdict.undone?.positions
+            ?? verdict.idle.map { [$0.position] }
+        let read = verdict.shown?.reading.positions ?? spoken ?? own.compactMap(\.readings.first).flatMap(\.positions)
         let named = read + (verdict.shown.map { words.positionsBeside($0) } ?? [])
         // What the sentence names beside what is shown: what it followed, and what gave access last.
         let others = [verdict.shown?.previous, verdict.ending?.previous, verdict.ending?.reading]
@@ -165,7 +166,7 @@ package struct Explainer: Sendable {
         let positions = Set(try finder.positions(likely: likely, check: check))
         let considered = Alternatives(
             facts: facts, instant: instant, entitlementID: entitlementID, sources: own, verdict: verdict,
-            told: history.events, unpaid: unpaid
+            asked: history.customer, told: history.events, unpaid: unpaid
         ).all()
         return try Explanation(
             decision: verdict.decision, answer: answer,
@@ -179,7 +180,7 @@ package struct Explainer: Sendable {
 
     private func verdict(on entitlementID: String, _ facts: CustomerFacts, _ sources: [SourceTimeline]) -> Verdict {
         facts.verdict(
-            on: entitlementID, at: instant, sources: sources, told: history.events,
+            on: entitlementID, at: instant, sources: sources, asked: history.customer, told: history.events,
             knowsCustomer: history.knowsCustomer, environment: history.environment)
     }
 

@@ -8,6 +8,8 @@ struct RuleWords {
     let facts: CustomerFacts
     /// Those that the facts were folded from; empty where nobody asks whose anything was.
     var told: [HistoryEvent] = []
+    /// Who was asked about, links not followed; `nil` where nobody asks whose anything was.
+    var asked: IdentityRef?
 
     func sentence(givesAccess: Bool, _ clause: String) -> String {
         "On \(instant.inWords), \(entitlementID) is \(givesAccess ? "open" : "closed"), because \(clause)."
@@ -77,7 +79,8 @@ struct RuleWords {
         case .familyRevoked:
             return "\(product) has not been shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
-            let cause = tokenMove(of: shown).map { ": \($0.cause)" } ?? ""
+            let why = tokenMove(of: shown)?.cause ?? undoneLink(of: shown)?.cause
+            let cause = why.map { ": \($0)" } ?? ""
             return "\(product) has been another customer's since \(reading.start.inWords)\(cause)"
         case .grant, .grantRevoked, .renewalPending, .pastDue, .dispute, .cancelled, .paused:
             return "\(product) is \(reading.state.rawValue)"
@@ -86,7 +89,8 @@ struct RuleWords {
 
     /// The events that the words about a reading may rest on beside those that the reading itself names.
     func positionsBeside(_ shown: ShownReading) -> [Int64] {
-        [lapse(of: shown)?.position].compactMap(\.self) + (tokenMove(of: shown)?.positions ?? [])
+        [lapse(of: shown)?.position].compactMap(\.self)
+            + (tokenMove(of: shown)?.positions ?? undoneLink(of: shown)?.positions ?? [])
             + (shown.reading.reason == .expired ? shown.period(after: instant)?.positions ?? [] : [])
             + (shown.reading.reason == .paidPeriod ? refundPositions(beside: shown) : [])
     }
