@@ -180,7 +180,7 @@ struct Alternatives {
     /// A product's name keeps its spelling; a clause that begins with a word begins the sentence.
     private static func capitalized(_ clause: String) -> String {
         let first = clause.prefix { $0 != " " }
-        guard ["the", "it", "what"].contains(first) else { return clause }
+        guard ["the", "it", "what", "a"].contains(first) else { return clause }
         return clause.prefix(1).uppercased() + clause.dropFirst()
     }
 }

@@ -74,8 +74,8 @@ struct RuleWords {
         case .refunded:
             let date = (period.revokedAt ?? reading.start).inWords
             return period.isRefundedInPart
-                ? "a part of what was paid for \(product) was refunded on \(date), and by the catalog's policy that ends "
-                    + "access" : "\(product) was refunded on \(date)"
+                ? "\(part(refundedOf: period)) of what was paid for \(product) was refunded on \(date), and by the catalog's "
+                    + "policy that ends access" : "\(product) was refunded on \(date)"
         case .familyRevoked:
             return "\(product) has not been shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
@@ -123,6 +123,11 @@ struct RuleWords {
             refund = period.fact.revocation.map { ($0.date, []) }
         }
         return refund.flatMap { $0.at <= instant ? $0 : nil }
+    }
+
+    /// How much of a period's price went back, in the middle of a sentence.
+    private func part(refundedOf period: Period) -> String {
+        period.web == nil ? period.fact.revocation?.partInWords ?? "a part" : "a part"
     }
 
     /// The period before the one that is shown, or the one before that, where it was refunded: people ask why that closed nothing.
@@ -195,8 +200,8 @@ struct RuleWords {
     /// Refunds that end nothing of a period that is paid.
     private func refunds(_ period: Period, _ shown: ShownReading) -> String {
         if let part = partialRefund(of: period) {
-            return
-                ", and a part of that was refunded on \(part.at.inWords), which by the catalog's policy ends no access"
+            return ", and \(self.part(refundedOf: period)) of that was refunded on \(part.at.inWords), which by the "
+                + "catalog's policy ends no access"
         }
         guard let earlier = earlierRefund(before: shown), let refundedAt = earlier.revokedAt else { return "" }
         return "; the refund of \(refundedAt.inWords) is of its period from \(earlier.start.inWords) until "

@@ -42,6 +42,14 @@ package struct Revocation: Hashable, Sendable {
         self.percentage = percentage
     }
 
+    /// What went back where only a part did, in the middle of a sentence: `40 %`, or `a part` where nobody said how much.
+    package var partInWords: String {
+        guard let percentage, (1..<100_000).contains(percentage) else { return "a part" }
+        var thousandths = String(percentage % 1000 + 1000).dropFirst()
+        while thousandths.last == "0" { thousandths.removeLast() }
+        return "\(percentage / 1000)\(thousandths.isEmpty ? "" : ".\(thousandths)") %"
+    }
+
     /// How much of a price went back; `nil` where only a part did, and nobody said how much.
     package func part(of price: Money) -> Money? {
         guard kind == .known(.refundProrated) else { return price }

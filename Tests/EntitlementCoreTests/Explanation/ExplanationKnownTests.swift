@@ -89,6 +89,25 @@ struct ExplanationKnownTests {
                 ", and a part of that was refunded on 11 January 2026, 00:00 UTC, which by the catalog's policy ends no "
                     + "access."))
         #expect(kept.decision.givesAccess && kept.cited == [1, 3])
+
+        func stated(_ percentage: Int64) -> Entry {
+            .statement(
+                subscription("1", from: 0, to: 30, signed: 10, revoked: 10, .refundProrated).with {
+                    $0.revocation?.percentage = percentage
+                })
+        }
+        #expect(
+            Self.explain([Self.month, stated(40_000)], at: 20, policy: policy).decision.sentence.contains(
+                ", and 40 % of that was refunded on 11 January 2026, 00:00 UTC, which by"))
+        #expect(
+            Self.explain([Self.month, stated(33_330)], at: 20).decision.sentence.contains(
+                "because 33.33 % of what was paid for pro was refunded on 11 January 2026, 00:00 UTC, and by the catalog's "
+                    + "policy that ends access."))
+        for strange in [0, 100_000, -1] as [Int64] {
+            #expect(
+                Self.explain([Self.month, stated(strange)], at: 20).decision.sentence.contains("because a part of what")
+            )
+        }
     }
 
     @Test("a grace period that is over is told, and why a charge is tried no more")
