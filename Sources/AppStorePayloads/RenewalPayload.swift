@@ -15,6 +15,7 @@ package struct RenewalPayload: Hashable, Sendable {
     package let isInBillingRetry: Bool
     package let gracePeriodExpiresDate: Timestamp?
     package let expirationIntent: Int64?
+    package let priceIncreaseStatus: Int64?
     package let remarks: RemarkList
 
     /// Decodes the payload's JSON text.
@@ -40,6 +41,7 @@ package struct RenewalPayload: Hashable, Sendable {
         isInBillingRetry = json["isInBillingRetryPeriod"]?.bool ?? false
         gracePeriodExpiresDate = json["gracePeriodExpiresDate"]?.timestamp
         expirationIntent = json["expirationIntent"]?.int64
+        priceIncreaseStatus = json["priceIncreaseStatus"]?.int64
 
         var remarks = RemarkList()
         PayloadSchema.renewal.inspect(json, path: "renewal", into: &remarks)
@@ -58,7 +60,7 @@ package struct RenewalPayload: Hashable, Sendable {
             payloadHash: payloadHash, signedDate: signedDate ?? fallbackSignedDate,
             originalTransactionID: originalTransactionID, autoRenewProductID: autoRenewProductID,
             autoRenews: autoRenews, isInBillingRetry: isInBillingRetry, graceEnd: gracePeriodExpiresDate,
-            expirationIntent: expirationIntent,
+            expirationIntent: expirationIntent, priceIncreaseStatus: priceIncreaseStatus,
             isGraceWithoutEnd: isGraceNotification && gracePeriodExpiresDate == nil)
     }
 }

@@ -20,7 +20,7 @@ struct RenewalPayloadTests {
                     payloadHash: hash(), signedDate: instant(1_767_225_601_235),
                     originalTransactionID: "2000000123456780", autoRenewProductID: "com.example.pro.monthly",
                     autoRenews: true, isInBillingRetry: true,
-                    graceEnd: instant(1_799_000_000_000), expirationIntent: 2,
+                    graceEnd: instant(1_799_000_000_000), expirationIntent: 2, priceIncreaseStatus: 0,
                     isGraceWithoutEnd: false))
     }
 

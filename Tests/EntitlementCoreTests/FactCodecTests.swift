@@ -120,6 +120,28 @@ struct FactCodecTests {
         #expect(try CanonicalReader.read(writer.bytes) { try $0.timestamp() } == .latest)
     }
 
+    @Test("a renewal's word about a higher price follows its last byte, which is what it always was without one")
+    func priceIncrease() throws {
+        func bytes(_ status: Int64?, isGraceWithoutEnd: Bool) -> [UInt8] {
+            var writer = CanonicalWriter()
+            writer.renewal(
+                RenewalFact(
+                    payloadHash: .zero, signedDate: nil, originalTransactionID: "1", priceIncreaseStatus: status,
+                    isGraceWithoutEnd: isGraceWithoutEnd))
+            return Array(writer.bytes.dropFirst(32 + 1 + 5))
+        }
+        let before: [UInt8] = [0, 0, 0, 0, 0]
+        #expect(bytes(nil, isGraceWithoutEnd: false) == before + [0])
+        #expect(bytes(nil, isGraceWithoutEnd: true) == before + [1])
+        #expect(bytes(0, isGraceWithoutEnd: false) == before + [2, 0, 0, 0, 0, 0, 0, 0, 0])
+        #expect(bytes(1, isGraceWithoutEnd: true) == before + [3, 0, 0, 0, 0, 0, 0, 0, 1])
+        #expect(throws: FactCodec.DecodingFailure.invalid("a renewal's marks of 4")) {
+            try CanonicalReader.read([UInt8](repeating: 0, count: 33) + [0, 0, 0, 1, 0x31] + before + [4]) {
+                try $0.renewal()
+            }
+        }
+    }
+
     @Test("the bytes are those they have always been")
     func golden() {
         #expect(

@@ -40,7 +40,7 @@ struct RenewalRepetitionTests {
             let fact = RenewalFact(
                 payloadHash: .zero, signedDate: random.once(in: 50) ? nil : at, originalTransactionID: "1000",
                 autoRenews: random.pick([true, true, true, false]), isInBillingRetry: random.once(in: 20),
-                expirationIntent: random.maybe(20) { _ in 2 }
+                expirationIntent: random.maybe(20) { _ in 2 }, priceIncreaseStatus: random.maybe(20) { _ in 0 }
             ).hashed()
             let source: StatementSource = random.once(in: 15) ? .notification : .device
             deliveries.append(Delivery(fact: fact, source: source))
@@ -72,7 +72,7 @@ struct RenewalRepetitionTests {
         func says(_ fact: RenewalFact) -> String {
             let day = fact.signedDate.map { String($0.description.prefix(10)) } ?? "none"
             return
-                "\(day) \(String(describing: fact.autoRenews)) \(fact.isInBillingRetry) \(fact.expirationIntent ?? 0)"
+                "\(day) \(String(describing: fact.autoRenews)) \(fact.isInBillingRetry) \(fact.expirationIntent ?? 0) \(fact.priceIncreaseStatus ?? 9)"
         }
         return ordered.enumerated().filter { index, statement in
             statement.isOfStore || !ordered[..<index].contains { says($0.fact) == says(statement.fact) }

@@ -160,14 +160,17 @@ extension WireValue {
     }
 
     private init(_ fact: RenewalFact) {
-        self = .object([
+        var members: [String: WireValue] = [
             "original_transaction_id": .string(fact.originalTransactionID),
             "auto_renew_product_id": WireValue(fact.autoRenewProductID), "auto_renews": WireValue(fact.autoRenews),
             "is_in_billing_retry": .bool(fact.isInBillingRetry), "grace_end": WireValue(fact.graceEnd),
             "expiration_intent": WireValue(fact.expirationIntent),
             "is_grace_without_end": .bool(fact.isGraceWithoutEnd), "signed_date": WireValue(fact.signedDate),
             "payload_sha256": .string(fact.payloadHash.hex),
-        ])
+        ]
+        // Exports are held to this rendering, so it is what it was where nothing is announced.
+        if let status = fact.priceIncreaseStatus { members["price_increase_status"] = .int(status) }
+        self = .object(members)
     }
 
     private init(_ revocation: Revocation) {

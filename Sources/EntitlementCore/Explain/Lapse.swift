@@ -31,20 +31,22 @@ extension RuleWords {
         }
         // What was set when it had ended already is no reason for that.
         guard reason == .expired,
-            let last = told.last(where: { ($0.fact.signedDate ?? .endless) <= period.expiry }),
-            last.fact.autoRenews == false
+            let last = told.last(where: { ($0.fact.signedDate ?? .endless) <= period.expiry })
         else { return nil }
-        return Lapse(clause: Self.isSetNotToRenew, position: last.position)
+        if last.fact.autoRenews == false { return Lapse(clause: Self.isSetNotToRenew, position: last.position) }
+        guard last.fact.awaitsConsent else { return nil }
+        return Lapse(clause: Self.isNotAgreedTo, position: last.position)
     }
 
     private static let isSetNotToRenew = "it was set not to renew"
+    private static let isNotAgreedTo = "a higher price was not agreed to"
 
     /// Apple's `expirationIntent` in words; `nil` for what Apple does not tell.
     private static func lapse(by intent: Int64) -> String? {
         switch intent {
         case 1: isSetNotToRenew
         case 2: "the charge for its renewal failed"
-        case 3: "a higher price was not agreed to"
+        case 3: isNotAgreedTo
         case 4: "the store no longer sold it"
         case _: nil
         }

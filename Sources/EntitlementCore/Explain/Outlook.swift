@@ -240,19 +240,39 @@ struct OutlookFinder {
         return (productID, sold?.entitlements.contains(entitlementID) ?? false)
     }
 
+    /// Whether the App Store renews what is shown only once the customer agrees to a higher price.
+    private func awaitsConsent(_ shown: ShownReading) -> Bool {
+        guard let original = shown.reading.originalTransactionID.flatMap({ facts.originals[$0] }), original.web == nil,
+            let period = shown.period(at: instant)
+        else { return false }
+        return original.awaitsConsent(at: instant, since: period.start)
+    }
+
     /// The renewal by a date, or by any, as the product as which the store is to make it.
     private func renewal(of product: String, _ shown: ShownReading, by date: Timestamp?) -> Outlook {
         if let known = knownRenewal(of: product, shown) { return known }
-        guard let planned = planned(shown) else { return renewal(product, by: date) }
-        let change = "\(product) is to renew as \(planned.productID)"
         let time = date.map { " by \($0.inWords)" } ?? ""
+        let awaitsConsent = date != nil && self.awaitsConsent(shown)
+        guard let planned = planned(shown) else {
+            guard awaitsConsent else { return renewal(product, by: date) }
+            return Outlook(
+                code: .renewal, at: date,
+                sentence:
+                    "\(product) will not renew\(time) unless the customer agrees to the new, higher price; that they "
+                    + "do has not been heard of yet.")
+        }
+        let change = "\(product) is to renew as \(planned.productID)"
+        let consent =
+            awaitsConsent
+            ? " It will not unless the customer agrees to the new, higher price; that they do has not been heard of yet."
+            : ""
         let effect = verdict.decision.givesAccess ? "keep it open" : "open it"
         return Outlook(
             code: .renewal, at: date,
             sentence: planned.gives
                 ? "\(change)\(time), which gives \(entitlementID) too; that renewal would \(effect), and has not been "
-                    + "heard of yet."
-                : "\(change)\(time), which gives no \(entitlementID); that renewal would not \(effect).")
+                    + "heard of yet.\(consent)"
+                : "\(change)\(time), which gives no \(entitlementID); that renewal would not \(effect).\(consent)")
     }
 
     /// That a later period is known; `nil` where none is.

@@ -58,7 +58,9 @@ extension CanonicalWriter {
         flag(fact.isInBillingRetry)
         optional(fact.graceEnd) { $0.timestamp($1) }
         optional(fact.expirationIntent) { $0.integer($1) }
-        flag(fact.isGraceWithoutEnd)
+        // One that states no price increase has the form that earlier versions wrote.
+        byte((fact.isGraceWithoutEnd ? 1 : 0) + (fact.priceIncreaseStatus == nil ? 0 : 2))
+        if let status = fact.priceIncreaseStatus { integer(status) }
     }
 
     /// A catalog that says nothing of the web: the only form there was before it could.
@@ -177,11 +179,15 @@ extension CanonicalReader {
     }
 
     mutating func renewal() throws(Failure) -> RenewalFact {
-        RenewalFact(
+        var fact = RenewalFact(
             payloadHash: try digest(), signedDate: try optionalTimestamp(), originalTransactionID: try text(),
             autoRenewProductID: try optionalText(), autoRenews: try flag() ? try flag() : nil,
-            isInBillingRetry: try flag(), graceEnd: try optionalTimestamp(), expirationIntent: try optionalInteger(),
-            isGraceWithoutEnd: try flag())
+            isInBillingRetry: try flag(), graceEnd: try optionalTimestamp(), expirationIntent: try optionalInteger())
+        let marks = try byte()
+        guard marks < 4 else { throw .invalid("a renewal's marks of \(marks)") }
+        fact.isGraceWithoutEnd = marks & 1 == 1
+        if marks & 2 == 2 { fact.priceIncreaseStatus = try integer() }
+        return fact
     }
 
     mutating func catalog() throws(Failure) -> Catalog {

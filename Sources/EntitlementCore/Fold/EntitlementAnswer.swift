@@ -111,6 +111,13 @@ extension OriginalState {
     /// none.
     func renewsAs(at instant: Timestamp) -> String? { newestRenewal(at: instant)?.autoRenewProductID }
 
+    /// Whether the newest statement by an instant awaits the customer's consent to a higher price, and was signed since a
+    /// period began: what was signed before was about the renewal that made it.
+    func awaitsConsent(at instant: Timestamp, since start: Timestamp) -> Bool {
+        guard let newest = newestRenewal(at: instant), let signed = newest.signedDate else { return false }
+        return newest.awaitsConsent && start <= signed
+    }
+
     private func newestRenewal(at instant: Timestamp) -> RenewalFact? {
         renewals.last { ($0.fact.signedDate ?? .earliest) <= instant }?.fact
     }

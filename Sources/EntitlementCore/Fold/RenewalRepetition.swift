@@ -7,6 +7,7 @@ struct RenewalContent: Hashable {
     let isInBillingRetry: Bool
     let graceEnd: Timestamp?
     let expirationIntent: Int64?
+    let priceIncreaseStatus: Int64?
 
     init(_ fact: RenewalFact) {
         autoRenewProductID = fact.autoRenewProductID
@@ -14,6 +15,7 @@ struct RenewalContent: Hashable {
         isInBillingRetry = fact.isInBillingRetry
         graceEnd = fact.graceEnd
         expirationIntent = fact.expirationIntent
+        priceIncreaseStatus = fact.priceIncreaseStatus
     }
 }
 

@@ -38,11 +38,13 @@ package struct EvidenceReading: Sendable {
 
     private func read(_ evidence: [UInt8], of event: EventRecord, fact: LedgerFact) throws -> DerivedEvent {
         switch fact {
-        case .notification:
+        case .notification(let stated):
             let notification = try notifications.verify(signedPayload: evidence, now: event.recordedAt)
+            var fact = notification.fact
+            fact.renewal = fact.renewal?.asRead(like: [stated.renewal].compactMap(\.self))
             return DerivedEvent(
                 environment: notification.environment, type: notification.eventLabel,
-                occurredAt: notification.signedDate, fact: .notification(notification.fact),
+                occurredAt: notification.signedDate, fact: .notification(fact),
                 identities: notification.identities)
         case .statements(let stated):
             return try derive(evidence, of: event, like: stated)
@@ -86,7 +88,7 @@ package struct EvidenceReading: Sendable {
         }
         var identities = IdentityList()
         let facts = transactions.map { $0.fact(&identities) }
-        let renewalFacts = Set(renewals.map(\.fact))
+        let renewalFacts = Set(renewals.map { $0.fact.asRead(like: stated.renewals) })
         guard renewalFacts == Set(stated.renewals), renewalFacts.count == stated.renewals.count else {
             throw EvidenceFault(description: "has other renewal information than the event")
         }
@@ -95,6 +97,21 @@ package struct EvidenceReading: Sendable {
         return DerivedEvent(
             environment: environment, type: event.source.statementsLabel, occurredAt: fact.latestSignedDate,
             fact: .statements(fact), identities: identities.customerIDs)
+    }
+}
+
+extension RenewalFact {
+    /// The same as the version read it that wrote an event.
+    ///
+    /// Earlier ones read no word about a higher price, which gives and takes no access: an event that holds none is held
+    /// to all else that its evidence says.
+    fileprivate func asRead(like stated: [RenewalFact]) -> RenewalFact {
+        guard stated.contains(where: { $0.payloadHash == payloadHash && $0.priceIncreaseStatus == nil }) else {
+            return self
+        }
+        var fact = self
+        fact.priceIncreaseStatus = nil
+        return fact
     }
 }
 

@@ -16,8 +16,10 @@ struct ExplanationLapseTests {
     private static let ranOut = "pro ran out on 31 January 2026, 00:00 UTC"
     private static let plain = ranOut + " and no renewal of it is known"
 
-    private static func says(_ renews: Bool?, signed: Double, intent: Int64? = nil) -> Entry {
-        .statement(renewalInfo(signed: signed, renews: renews, intent: intent))
+    private static func says(
+        _ renews: Bool?, signed: Double, intent: Int64? = nil, priceIncrease: Int64? = nil
+    ) -> Entry {
+        .statement(renewalInfo(signed: signed, renews: renews, intent: intent, priceIncrease: priceIncrease))
     }
 
     static let cases: [Case] = [
@@ -31,6 +33,14 @@ struct ExplanationLapseTests {
         Case(
             testDescription: "a higher price", told: [month, says(false, signed: 31, intent: 3)], cited: [1, 2, 3],
             because: ranOut + ": a higher price was not agreed to"),
+        Case(
+            testDescription: "a higher price that had not been agreed to, of which nothing else was heard",
+            told: [month, says(true, signed: 20, priceIncrease: 0)], cited: [1, 2, 3],
+            because: ranOut + ": a higher price was not agreed to"),
+        Case(
+            testDescription: "a higher price that was agreed to",
+            told: [month, says(true, signed: 20, priceIncrease: 0), says(true, signed: 25, priceIncrease: 1)],
+            cited: [1, 2], because: plain),
         Case(
             testDescription: "the newest word counts",
             told: [month, says(false, signed: 5), says(false, signed: 31, intent: 3)], cited: [1, 2, 4],
@@ -97,6 +107,36 @@ struct ExplanationLapseTests {
             CustomerHistory(told).explanation(at: 40).considered.map(\.sentence) == [
                 "\(Self.ranOut): it was set not to renew; it gives no access."
             ])
+    }
+
+    @Test("a renewal that awaits the customer's consent to a higher price says so, until the customer agrees")
+    func consent() {
+        func said(_ told: Entry..., at instant: Double = 22) -> [String] {
+            CustomerHistory([Self.month] + told).explanation(at: instant).outlook
+                .filter { $0.code == .renewal }.map(\.sentence)
+        }
+        let end = "31 January 2026, 00:00 UTC"
+        let pending = Self.says(true, signed: 20, priceIncrease: 0)
+        #expect(
+            said(pending) == [
+                "pro will not renew by \(end) unless the customer agrees to the new, higher price; that they do has not been "
+                    + "heard of yet."
+            ])
+        let plain = ["The store is to renew pro by \(end); that renewal has not been heard of yet."]
+        #expect(said(Self.says(true, signed: 1), pending, at: 19) == plain, "it was not known then")
+        #expect(said(pending, Self.says(true, signed: 21, priceIncrease: 1)) == plain)
+        #expect(said(Self.says(true, signed: 20)) == plain)
+        #expect(
+            said(.statement(renewalInfo(signed: 20, renews: true, as: "pro.yearly", priceIncrease: 0))) == [
+                "pro is to renew as pro.yearly by \(end), which gives premium too; that renewal would keep it open, and has "
+                    + "not been heard of yet. It will not unless the customer agrees to the new, higher price; that they do "
+                    + "has not been heard of yet."
+            ])
+        let next = Entry.statement(subscription("2", from: 30, to: 60, .renewal))
+        #expect(
+            said(pending, next, at: 40) == [
+                "The store is to renew pro by 2 March 2026, 00:00 UTC; that renewal has not been heard of yet."
+            ], "what was signed before the renewal was about that one")
     }
 
     @Test("a renewal is awaited only of a subscription")

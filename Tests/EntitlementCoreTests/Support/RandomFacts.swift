@@ -50,7 +50,8 @@ extension SplitMix64 {
             payloadHash: anyDigest(), signedDate: maybe(2) { $0.anyInstant() }, originalTransactionID: text(),
             autoRenewProductID: maybe(2) { $0.text() }, autoRenews: maybe(2) { $0.once(in: 2) },
             isInBillingRetry: once(in: 2), graceEnd: maybe(2) { $0.anyInstant() },
-            expirationIntent: maybe(2) { $0.integer() }, isGraceWithoutEnd: once(in: 2))
+            expirationIntent: maybe(2) { $0.integer() }, priceIncreaseStatus: maybe(2) { $0.integer() },
+            isGraceWithoutEnd: once(in: 2))
     }
 
     mutating func anyCatalog() -> Catalog {

@@ -51,7 +51,8 @@ extension SplitMix64 {
         RenewalFact(
             payloadHash: .zero, signedDate: once(in: 10) ? nil : instant(0...40), originalTransactionID: originalID,
             autoRenews: pick([nil, true, false]), isInBillingRetry: once(in: 3),
-            graceEnd: maybe(3) { $0.instant(0...45) }, isGraceWithoutEnd: once(in: 10)
+            graceEnd: maybe(3) { $0.instant(0...45) }, priceIncreaseStatus: pick([nil, nil, 0, 1]),
+            isGraceWithoutEnd: once(in: 10)
         ).hashed()
     }
 

@@ -99,13 +99,14 @@ func oneTime(
 /// What one renewal information says; nothing about grace or retry unless the test says so.
 func renewalInfo(
     signed: Double?, graceEnd: Double? = nil, retry: Bool = false, renews: Bool? = nil, labelledGrace: Bool = false,
-    intent: Int64? = nil, as product: String? = nil
+    intent: Int64? = nil, as product: String? = nil, priceIncrease: Int64? = nil
 ) -> Statement {
     .renewal(
         RenewalFact(
             payloadHash: .zero, signedDate: signed.map { day($0) }, originalTransactionID: "1000",
             autoRenewProductID: product, autoRenews: renews, isInBillingRetry: retry,
-            graceEnd: graceEnd.map { day($0) }, expirationIntent: intent, isGraceWithoutEnd: labelledGrace
+            graceEnd: graceEnd.map { day($0) }, expirationIntent: intent, priceIncreaseStatus: priceIncrease,
+            isGraceWithoutEnd: labelledGrace
         ).hashed())
 }
 

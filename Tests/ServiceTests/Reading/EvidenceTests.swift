@@ -39,7 +39,8 @@ struct EvidenceTests {
                 transactions: [try rig.store.sign(held.payload)],
                 renewals: [
                     try rig.store.sign(HeldRenewal(original: held.originalID).payload),
-                    try rig.store.sign(HeldRenewal(original: held.originalID, signed: 0.2, renews: false).payload),
+                    try rig.store.sign(
+                        HeldRenewal(original: held.originalID, signed: 0.2, renews: false, priceIncrease: 0).payload),
                 ])
             let answer = try await rig.send(
                 "POST", "/v1/customers/7e3fb20b-4cdb-47cc-936d-000000000001/reconcile", key: rig.admin,
@@ -124,6 +125,32 @@ struct EvidenceTests {
         let summary = try await Verifier(pool: ledger.rig.pool, derive: ledger.derive).run()
         #expect(summary.isProven && summary.evidence == 9)
         #expect(try await !Verifier(pool: ledger.rig.pool, derive: nil).run().isProven)
+    }
+
+    @Test("an event that was written before higher prices were read verifies, and another word about one is found")
+    func priceIncreases() async throws {
+        let ledger = try await Ledger()
+        func rewrite(_ status: Int64?) async throws {
+            try await ledger.forge { record in
+                guard case .statements(var fact)? = try? FactCodec.decode(record.facts), fact.renewals.count == 2 else {
+                    return
+                }
+                for index in fact.renewals.indices where fact.renewals[index].autoRenews == false {
+                    fact.renewals[index].priceIncreaseStatus = status
+                }
+                record.facts = FactCodec.encode(.statements(fact))
+            }
+        }
+        let events = try await ledger.rig.get("/v1/events").text
+        #expect(events.contains(#""price_increase_status":0"#), "\(events)")
+        try await rewrite(nil)
+        #expect(try await ledger.verify() == nil)
+        let older = try await ledger.rig.get("/v1/events").text
+        #expect(!older.contains(#""price_increase_status":0"#))
+        try await rewrite(1)
+        #expect(try await ledger.verify()?.problem.contains("renewal information") == true)
+        try await rewrite(0)
+        #expect(try await ledger.verify() == nil)
     }
 
     @Test("moving a customer's purchases to another id is found, whatever is changed along")

@@ -76,6 +76,7 @@ struct HeldRenewal: Hashable, Sendable {
     var renews = true
     var retry = false
     var graceEnd: Double?
+    var priceIncrease: Int64?
     var environment = "Production"
 
     var payload: PayloadValue {
@@ -86,6 +87,7 @@ struct HeldRenewal: Hashable, Sendable {
             "signedDate": .integer(day(signed).milliseconds),
         ]
         members["gracePeriodExpiresDate"] = graceEnd.map { .integer(day($0).milliseconds) }
+        members["priceIncreaseStatus"] = priceIncrease.map { .integer($0) }
         return .object(members)
     }
 }
