@@ -118,6 +118,8 @@ struct DescribedSurfaceTests {
         _ = try await Self.ask(client, "GET", "\(path)/export", environment)
         let foreseen = try await Self.ask(client, "POST", "\(path)/actions/forget", body: #"{"dry_run":true}"#)
         #expect(foreseen.json["dry_run"] as? Bool == true && foreseen.json["positions"] as? [Int] == [])
+        let ids = try #require(foreseen.json["ids"] as? [[String: Any]])
+        #expect(ids.first?["id"] as? String == customer && ids.first?["erased"] as? Bool == true, "\(foreseen.text)")
         let wrong = try await client.send("POST", "\(path)/actions/forget", body: Array(#"{"confirm":"x"}"#.utf8))
         #expect(wrong.status == 422, "\(wrong.text)")
         _ = try await Self.ask(client, "POST", "\(path)/actions/forget", body: #"{"confirm":"\#(customer)"}"#)

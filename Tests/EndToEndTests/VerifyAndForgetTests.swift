@@ -26,6 +26,9 @@ struct VerifyAndForgetTests {
         let before = try await timelines(client, life.record.customers.filter { $0.customerID != forgotten })
         let refused = try await installation.run(["forget", forgotten])
         #expect(refused.status == 1 && refused.errors.contains("--yes"))
+        let foreseen = try await installation.rightful("forget", forgotten, "--dry-run")
+        #expect(foreseen.hasPrefix("This would erase for good:\n  \(forgotten)"), "\(foreseen)")
+        #expect(try await client.events().last?["type"] as? String != "forgotten")
         let said = try await installation.rightful("forget", forgotten, "--yes")
         #expect(said.hasPrefix("forgotten at position \(head + Int64(life.notifications.count) + 1): "), "\(said)")
 

@@ -95,6 +95,29 @@ struct ForgetAliasTests {
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
     }
 
+    @Test("what would be forgotten names every id, whether it goes, and whom it leads to in which environment")
+    func members() async throws {
+        let account = "apple:\(Self.account)"
+        let ledger = try await Self.ledger([
+            Self.link("old", to: "carol", in: .production),
+            Self.link(account, to: "carol", in: .production, cause: .login),
+            Self.link(account, to: "dave", in: .sandbox, cause: .login),
+            Self.grant("of-dave", to: "dave", in: .sandbox),
+        ])
+        let forgetter = Forgetter(pool: PostgresPool(ledger.database.ownerConninfo), now: { .earliest })
+        let old = try #require(CustomerID("old"))
+        let preview = try #require(try await forgetter.preview(old))
+        let lines = preview.members.map { member in
+            let leads = member.leads.map { "\($0.customerID) in \($0.environment.rawValue)" }.joined(separator: " and ")
+            return "\(member.id) \(member.isErased ? "goes" : "stays")\(leads.isEmpty ? "" : ", leads to \(leads)")"
+        }
+        #expect(
+            lines == [
+                "old goes, leads to carol in production", "carol goes",
+                "\(account) stays, leads to carol in production and dave in sandbox",
+            ])
+    }
+
     @Test("a token that the service issued is the customer's in each environment, linked there or not")
     func issued() async throws {
         let ledger = try await Self.ledger([

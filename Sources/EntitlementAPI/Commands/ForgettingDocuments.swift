@@ -45,11 +45,47 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
         }
     }
 
+    /// An id that has to do with the customer: whether it goes, and whom it leads to.
+    package struct Member: Codable, Hashable, Sendable {
+        package let id: String
+        package let erased: Bool
+        package let leadsTo: [Lead]
+
+        package init(id: String, erased: Bool, leadsTo: [Lead]) {
+            self.id = id
+            self.erased = erased
+            self.leadsTo = leadsTo
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case id, erased
+            case leadsTo = "leads_to"
+        }
+    }
+
+    /// Whom links in force lead to.
+    package struct Lead: Codable, Hashable, Sendable {
+        package let environment: StoreEnvironment
+        package let customerID: String
+
+        package init(environment: StoreEnvironment, customerID: String) {
+            self.environment = environment
+            self.customerID = customerID
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case environment
+            case customerID = "customer_id"
+        }
+    }
+
     package static let objectName = "forgetting"
     package private(set) var object = Self.objectName
     package let dryRun: Bool
     /// How many ids are erased: of customers, account tokens and app transactions.
     package let identities: Int
+    /// The ids that go, the one asked for first, and then those that stay; left out where something was erased.
+    package let ids: [Member]?
     /// How many pieces of evidence are erased.
     package let evidence: Int
     /// App transaction ids that stay, because statements of other customers bear them, too.
@@ -65,12 +101,14 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
     package let positions: [Int64]
 
     package init(
-        dryRun: Bool, identities: Int, evidence: Int, sharedAppTransactions: Int, keptAliases: Int,
+        dryRun: Bool, identities: Int, ids: [Member]? = nil, evidence: Int, sharedAppTransactions: Int,
+        keptAliases: Int,
         sharedMailAddresses: Int,
         unreadableEvidence: Int, charges: [Charge], positions: [Int64]
     ) {
         self.dryRun = dryRun
         self.identities = identities
+        self.ids = ids
         self.evidence = evidence
         self.sharedAppTransactions = sharedAppTransactions
         self.keptAliases = keptAliases
@@ -81,7 +119,7 @@ package struct ForgettingDocument: Codable, Hashable, Sendable, NamedDocument {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, identities, evidence, charges, positions
+        case object, identities, ids, evidence, charges, positions
         case dryRun = "dry_run"
         case sharedAppTransactions = "shared_app_transactions"
         case keptAliases = "kept_aliases"

@@ -40,10 +40,12 @@ package struct Forgetter: Sendable {
                 return (try ForgettingScope(of: customer, on: connection), try EventMark.end(on: connection))
             }
         }
-        let preview = try await advance(
-            ForgettingPreview(scope: found.0, search: EvidenceSearch(for: found.0), end: found.1), to: found.1, progress
-        )
-        return preview.scope.isEmpty ? nil : preview
+        let (scope, end) = found
+        var preview = try await advance(
+            ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope), end: end), to: end, progress)
+        guard !preview.scope.isEmpty else { return nil }
+        preview.members = try await run { [scope = preview.scope] connection in try scope.members(on: connection) }
+        return preview
     }
 
     /// Forgets a customer for good; `nil`, and nothing is written, for one the ledger does not know.
@@ -236,6 +238,8 @@ package struct Forgetter: Sendable {
 /// What forgetting a customer would erase, and how far it was looked for.
 package struct ForgettingPreview: Sendable {
     package fileprivate(set) var scope: ForgettingScope
+    /// The ids that go, the one asked for first, and then those that stay; as of when it was looked for.
+    package fileprivate(set) var members: [ForgettingMember] = []
     fileprivate var search: EvidenceSearch
     /// The log's end up to which all of it was found: its positions mean this only in a log that holds that event.
     fileprivate var end: EventMark

@@ -71,6 +71,17 @@ struct PersonLinks {
         everybody.filter { identity in maps.contains { isSame(identity, in: $0.links) } }
     }
 
+    /// Whether the links that were read are all there are about an identity.
+    func covers(_ identity: IdentityRef) -> Bool { everybody.contains(identity) }
+
+    /// Whom an identity stands for by the links in force, in each environment in which that is another.
+    func leads(from identity: IdentityRef) -> [(environment: StoreEnvironment, customer: IdentityRef)] {
+        maps.compactMap { map in
+            let customer = map.links.customer(of: identity)
+            return customer == identity ? nil : (map.environment, customer)
+        }
+    }
+
     private func isSame(_ identity: IdentityRef, in links: OwnershipMap) -> Bool {
         links.customer(of: identity) == links.customer(of: asked)
     }

@@ -48,6 +48,7 @@ extension Application {
             return try .document(
                 ForgettingDocument(
                     dryRun: true, identities: preview.scope.identities.count,
+                    ids: preview.members.map { ForgettingDocument.Member($0) },
                     evidence: preview.scope.evidencePositions.count,
                     sharedAppTransactions: preview.scope.sharedAppTransactions.count,
                     keptAliases: preview.scope.keptCustomers,
@@ -96,6 +97,16 @@ extension Application {
             }
         }
         return charges
+    }
+}
+
+extension ForgettingDocument.Member {
+    fileprivate init(_ member: ForgettingMember) {
+        self.init(
+            id: member.id, erased: member.isErased,
+            leadsTo: member.leads.map {
+                ForgettingDocument.Lead(environment: $0.environment, customerID: $0.customerID)
+            })
     }
 }
 

@@ -52,6 +52,7 @@ extension ComponentNotes {
             "What forgetting somebody erases",
             [
                 "identities": "How many ids: of customers, account tokens and app transactions",
+                "ids": "Which ids go, the one asked for first, and which stay; left out where something was erased",
                 "evidence": "How many pieces",
                 "shared_app_transactions": "Ids that stay, because other customers' statements bear them, too",
                 "kept_aliases":
@@ -61,6 +62,13 @@ extension ComponentNotes {
                     "Pieces that stay and are damaged, so that nobody can say whom they name; `rightful verify` tells of the first",
                 "positions": "The events that say so",
             ]),
+        "ForgettingMember": ComponentNotes(
+            "An id that has to do with the customer",
+            [
+                "erased": "Whether it goes; what stays is somebody else's, too",
+                "leads_to": "Whom it stands for by the links in force; empty where it is no alias",
+            ]),
+        "ForgettingLead": ComponentNotes("Whom an alias stands for in one environment"),
         "ForgettingCharge": ComponentNotes(
             "A subscription that goes on being charged: nobody can look it up by the customer afterwards",
             ["by": "`app_store` or `stripe`: where it is ended"]),

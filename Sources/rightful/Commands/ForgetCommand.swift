@@ -12,6 +12,7 @@ struct ForgetCommand: Command {
         "forget", "Erase who a customer is, for good.", operands: ["CUSTOMER"],
         options: [
             CommandUsage.Option("--yes", nil, "do not ask"),
+            CommandUsage.Option("--dry-run", nil, "say what would be erased and what would stay, and erase nothing"),
             CommandUsage.Option(
                 "--migrate-database-url", "URL", "log in as the owner of the tables; default: the database's URL"),
         ],
@@ -101,7 +102,8 @@ struct ForgetCommand: Command {
         if let damage = Self.damage(preview.unreadableEvidence) {
             context.complain("\(damage); bring them back from a backup first")
         }
-        if !arguments.has("--yes") { try await confirm(preview.scope, context) }
+        if arguments.has("--dry-run") { return "This would erase for good:\n\(Self.members(preview))" }
+        if !arguments.has("--yes") { try await confirm(preview, context) }
         // Whoever was asked and said yes is not left half-way.
         let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer, known: preview) }
         guard let outcome else { throw Self.unknown }
@@ -136,15 +138,28 @@ struct ForgetCommand: Command {
     private static let unknown = CommandFailure(
         description: "the ledger knows no customer of that id (a forgotten one neither); nothing was changed")
 
+    /// What goes and what stays, one id a line, with whom each leads to.
+    private static func members(_ preview: ForgettingPreview) -> String {
+        func lines(_ areErased: Bool) -> String {
+            preview.members.filter { $0.isErased == areErased }.map { member in
+                let leads = member.leads.map { "\($0.customerID) in \($0.environment.rawValue)" }
+                return "  \(member.id)\(leads.isEmpty ? "" : ", an alias of \(leads.joined(separator: ", of "))")\n"
+            }.joined()
+        }
+        let stays = lines(false)
+        return lines(true) + "and the evidence of \(preview.scope.evidencePositions.count) event(s)\n"
+            + (stays.isEmpty ? "" : "These stay, because they are somebody else's, too:\n\(stays)")
+    }
+
     /// Asks on the terminal; refuses where nobody can answer.
-    private func confirm(_ scope: ForgettingScope, _ context: CommandContext) async throws {
+    private func confirm(_ preview: ForgettingPreview, _ context: CommandContext) async throws {
         guard context.isTerminal, isatty(STDIN_FILENO) == 1 else {
             throw CommandFailure(description: "forgetting cannot be undone; say --yes where nobody can be asked")
         }
         let question = """
             This erases for good:
-            \(scope.identities.map { "  \($0.value)\n" }.joined())\
-            and the evidence of \(scope.evidencePositions.count) event(s). It cannot be undone. Go on? [y/N]\u{20}
+            \(Self.members(preview))\
+            It cannot be undone. Go on? [y/N]\u{20}
             """
         try? FileHandle.standardError.write(contentsOf: Data(question.utf8))
         guard ["y", "yes"].contains(await Self.line()?.lowercased()) else {
