@@ -335,6 +335,7 @@ export function forget(view) {
   const names = view.history?.names() ?? [];
   const listed = (done) => [
     names.length > 0 && el("p", { class: "problem" }, say.oneCustomer([customer, ...names])),
+    done.ids && el("ul", { id: "forget-ids" }, done.ids.map((one) => el("li", {}, el("code", {}, one.id), ` ${say.forgetID(one.erased, one.leads_to)}`))),
     el("ul", {}, el("li", {}, say.erases(done.identities, done.evidence)),
       done.shared_app_transactions > 0 && el("li", {}, say.sharedAccounts(done.shared_app_transactions)),
       done.kept_aliases > 0 && el("li", {}, say.keptAliases(done.kept_aliases)),

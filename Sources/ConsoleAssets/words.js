@@ -378,6 +378,7 @@ export const words = {
     typed: (id) => `Type the id once more: ${id}`,
     typedWrong: "That is not the id of this customer, letter for letter.",
     erases: (ids, evidence) => `${ids} ${ids === 1 ? "id" : "ids"} and ${evidence} ${evidence === 1 ? "piece" : "pieces"} of evidence are erased.`,
+    forgetID: (erased, leads) => `${erased ? "is erased" : "stays"}${leads.length === 0 ? "" : `; it stands for ${leads.map(({ environment, customer_id: id }) => `${id} (${environment})`).join(" and ")}`}`,
     sharedAccounts: (count) => `${count} ${count === 1 ? "id of an Apple account stays" : "ids of Apple accounts stay"}: others’ purchases bear it, too.`,
     keptAliases: (count) => `${count} ${count === 1 ? "other id stays: it stands" : "other ids stay: they stand"} for somebody else, too. What links it to this customer is undone.`,
     unreadable: (count) => `${count} ${count === 1 ? "piece" : "pieces"} of evidence cannot be read and will stay; run rightful verify.`,

@@ -325,6 +325,7 @@ struct ConsoleStoreTests {
             try await browser.wait("dialog .problem[role=alert]", says: "not the id")
             try await stage.foresee([("#typed", stage.bob.id)])
             #expect(try await browser.text("#outcome")?.contains("2 pieces of evidence") == true)
+            #expect(try await browser.text("#forget-ids")?.contains("\(stage.bob.id) is erased") == true)
             #expect(
                 try await browser.text("#outcome")?.contains("by the App Store") == true, "he goes on being charged")
             #expect(try await stage.count("forgotten") == 0)
