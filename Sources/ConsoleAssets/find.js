@@ -196,7 +196,7 @@ export function finder(open) {
   return form;
 }
 
-// A purchase that is nobody's, and how it becomes somebody's: what the App Store sold is given to nobody by a command.
+// A purchase that is nobody's, and how it becomes somebody's: what the App Store sold may be claimed by a device, too.
 function nobodysPurchase(id, { environment, product_id: product, periods }) {
   return el("p", {},
     words.foundNobodys(id, product ?? periods.at(-1)?.product_id, words.environments[environment]), " ",

@@ -89,12 +89,13 @@ struct TransferDecisionTests {
     private let unclaimed = Given(subscription("1", from: 0, to: 30, of: nil))
 
     private func attempt(
-        _ given: Given, by customer: IdentityRef, to receiver: IdentityRef, of id: String = "1000"
+        _ given: Given, by customer: IdentityRef, to receiver: IdentityRef, of id: String = "1000",
+        forgotten: Set<IdentityRef> = []
     ) -> String {
         do throws(TransferRefusal) {
             let fact = try given.with { $0.customer = given.ownership.customer(of: customer) }.facts
-                .decideTransfer(of: id, to: receiver)
-            return "to \(fact.customer.number)"
+                .decideTransfer(of: id, to: receiver, forgotten: forgotten)
+            return "to \(fact.customer.number)\(fact.hadNoOwner ? " from nobody" : "")"
         } catch {
             return "\(error)"
         }
@@ -107,10 +108,14 @@ struct TransferDecisionTests {
         #expect(attempt(original, by: carol, to: dave) == "anothers")
         #expect(attempt(original, by: alice, to: alice) == "sameCustomer")
         #expect(attempt(original, by: alice, to: bob, of: "2000") == "unknownOriginal")
-        #expect(attempt(unclaimed, by: alice, to: bob) == "unclaimed")
+        #expect(attempt(unclaimed, by: alice, to: bob) == "nobodys", "only whoever is to have it is given it")
+        #expect(attempt(unclaimed, by: bob, to: bob) == "to 2 from nobody")
         let claimed = unclaimed.with { $0.ownership = OwnershipMap((claim(by: alice), recorded: 1)) }
         #expect(attempt(claimed, by: alice, to: bob) == "to 2")
         #expect(attempt(claimed, by: bob, to: alice) == "anothers")
+        #expect(attempt(claimed, by: bob, to: bob, forgotten: [alice]) == "boughtByForgotten")
+        let given = unclaimed.with { $0.ownership = OwnershipMap((transfer(to: bob), recorded: 1)) }
+        #expect(attempt(given, by: carol, to: carol) == "anothers", "it is given once")
     }
 
     @Test("links are followed, and a transfer in force decides whose it is")

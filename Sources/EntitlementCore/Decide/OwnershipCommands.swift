@@ -14,10 +14,10 @@ package enum LinkRefusal: Error, Hashable, Sendable {
 package enum TransferRefusal: Error, Hashable, Sendable {
     /// No statement about it is known.
     case unknownOriginal
-    /// It is nobody's yet.
-    case unclaimed
-    /// It is a web purchase without an owner, so the command has to be addressed to whoever is to have it.
-    case nobodysOfWeb
+    /// It has no owner, so the command has to be addressed to whoever is to have it.
+    case nobodys
+    /// It was sold by the App Store to somebody who was forgotten since.
+    case boughtByForgotten
     /// The customer who would give it owns no part of it.
     case anothers
     /// By the transfer at this position it is somebody's who was forgotten since.
@@ -81,9 +81,9 @@ extension OwnershipMap {
 }
 
 extension CustomerFacts {
-    /// Decides about a transfer by this customer, or about giving them a web purchase that has no owner.
+    /// Decides about a transfer by this customer, or about giving them a purchase that has no owner.
     ///
-    /// A device can never claim a web purchase, so a command does.
+    /// A device can never claim a web purchase, and may never come to claim one of the App Store's, so a command does.
     ///
     /// - Parameters:
     ///   - receiver: whose it is to be, links not followed.
@@ -93,14 +93,14 @@ extension CustomerFacts {
     ) throws(TransferRefusal) -> TransferFact {
         let all = try owners(of: originalTransactionID)
         let owners = all.subtracting(forgotten)
-        if owners.isEmpty, originals[originalTransactionID]?.web != nil {
-            guard ownership.customer(of: receiver) == customer else { throw .nobodysOfWeb }
+        if all.isEmpty || owners.isEmpty && originals[originalTransactionID]?.web != nil {
+            guard ownership.customer(of: receiver) == customer else { throw .nobodys }
             return TransferFact(originalTransactionID: originalTransactionID, customer: receiver, hadNoOwner: true)
         }
         if owners.isEmpty, !all.isEmpty, let transfer = ownership.transferInForce(of: originalTransactionID) {
             throw .ofForgotten(transfer.position)
         }
-        guard owners.contains(customer) else { throw owners.isEmpty ? .unclaimed : .anothers }
+        guard owners.contains(customer) else { throw owners.isEmpty ? .boughtByForgotten : .anothers }
         guard ownership.customer(of: receiver) != customer else { throw .sameCustomer }
         return TransferFact(originalTransactionID: originalTransactionID, customer: receiver)
     }

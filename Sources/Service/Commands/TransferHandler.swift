@@ -278,18 +278,17 @@ extension Problem {
             self.init(
                 .notFound, "Nothing is known of this original transaction in this environment.",
                 param: "original_transaction_id")
-        case .unclaimed:
+        case .nobodys:
             self.init(
                 .ownershipConflict,
-                "This original transaction is nobody's yet, so it is not the customer's to give. It becomes theirs when a "
-                    + "device of theirs reconciles it.", param: "original_transaction_id")
-        case .nobodysOfWeb:
+                "This original transaction is nobody's, so it is not the customer's to give. Whoever is to have it is given it "
+                    + "by a transfer to them that is addressed to them: POST /v1/customers/{to}/actions/transfer with the "
+                    + "same body.", param: "original_transaction_id")
+        case .boughtByForgotten:
             self.init(
                 .ownershipConflict,
-                "This original transaction was bought on the web and is nobody's, so it is not the customer's to give. Whoever "
-                    + "is to have it is given it by a transfer to them that is addressed to them: "
-                    + "POST /v1/customers/{to}/actions/transfer with the same body.",
-                param: "original_transaction_id")
+                "This original transaction is somebody's who was forgotten, so it is nobody's to give. It becomes its "
+                    + "buyer's again when a device of theirs reconciles it.", param: "original_transaction_id")
         case .anothers:
             self.init(
                 .ownershipConflict,

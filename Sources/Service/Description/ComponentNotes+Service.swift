@@ -19,7 +19,8 @@ extension ComponentNotes {
         "TransferMove": ComponentNotes(
             "Moves an original transaction",
             [
-                "to": "The customer who is to have it", "dry_run": "Answers what would be, and records nothing",
+                "to": "The customer who is to have it; the one in the path where it is nobody's",
+                "dry_run": "Answers what would be, and records nothing",
                 "reason": keptReason,
             ]),
         "TransferUndo": ComponentNotes(

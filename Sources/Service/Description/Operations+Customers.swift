@@ -58,8 +58,9 @@ extension APIOperation {
 
     static let transfer = APIOperation(
         "transferPurchase", .customers, "Transfer",
-        "Moves an original transaction from this customer to another; `undo` takes a transfer back. With `dry_run` it answers "
-            + "what would be, and records nothing. `others` is there where periods of somebody else go along, or come back. "
+        "Moves an original transaction from this customer to another, or gives one that is nobody's to this customer, "
+            + "where `to` names them; `undo` takes a transfer back. With `dry_run` it answers what would be, and records "
+            + "nothing. `others` is there where periods of somebody else go along, or come back. "
             + "See [whose purchases](#whose-purchases).",
         [.customer, .environment, .idempotencyKey],
         body: Body(

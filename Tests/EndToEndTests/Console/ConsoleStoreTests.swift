@@ -179,14 +179,21 @@ struct ConsoleStoreTests {
             try await browser.wait("document.querySelector('#undone')")
             try await stage.closeDialog()
             try await expectNobodys()
-            // No command gives away what the App Store sold: a device claims it.
+            // What the App Store sold is given in the same way, where no device claims it.
             var apple = Storyteller(world: .standardOnWeb, seed: 97)
             let account = StoreAccount(.production, appAccountToken: nil, appTransactionID: nil)
             let unclaimed = apple.subscribe(
                 account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - Span.day)
             try await stage.tell(apple.notifications)
             try await stage.find(unclaimed.originalTransactionID)
-            try await browser.wait("#found", says: "It cannot be transferred: it becomes the customer’s whose device")
+            try await browser.wait("#found", says: "or is given to a customer by a transfer")
+            try await stage.show("c-1018")
+            try await browser.click("#do-transfer")
+            try await stage.foresee([
+                ("#nobodys", unclaimed.originalTransactionID), ("#reason", "receipt in ticket 4712"),
+            ])
+            #expect(try await browser.texts("#outcome .sides").first?.contains("They have") == true)
+            try await stage.closeDialog()
             // The sandbox knows neither.
             try await stage.expectCleanConsole(allowing: ["status of 404"])
         }

@@ -84,6 +84,31 @@ struct TransferCommandTests {
                         + "customer's since 20 November 2026, 12:00 UTC."))
     }
 
+    @Test("what the App Store sold and nobody claimed is given to a customer by a transfer addressed to them")
+    func nobodys() async throws {
+        let rig = try await EntitlementsTests.rig()
+        try await rig.buy("300", by: nil)
+        let refused = try await rig.transfer("300", from: "c-1", to: "c-2")
+        #expect(refused.verdict == "409 ownership_conflict" && refused.text.contains("addressed to them"))
+        let dry = try await rig.transfer("300", from: "c-1", to: "c-1", dryRun: true)
+        let head = try await rig.head
+        let answer = try await rig.transfer("300", from: "c-1", to: "c-1")
+        #expect(try answer.status == 200 && comparable(dry) == comparable(answer), "\(answer.text)")
+        #expect(try await rig.head == head + 1)
+        #expect(try answer.json["from"] == .null && answer.json["to"]?["before"]?[0] == nil)
+        rig.wait()
+        #expect(try await rig.holdings("c-1") == Self.held)
+        #expect(try await rig.holdings("c-1", "?at=2026-06-01T00:00:00Z") == [], "before it, it was nobody's")
+        let event = try await rig.get("/v1/events/\(head + 1)").json
+        #expect(event["type"] == .string("transferred") && event["facts"]?["from_nobody"] == .bool(true))
+        #expect(try await rig.transfer("300", from: "c-2", to: "c-2").verdict == "409 ownership_conflict", "once")
+        let undone = try await rig.command("transfer", "c-1", #"{"undo":\#(head + 1)}"#)
+        #expect(undone.status == 200 && undone.text.contains(#""to":null"#), "\(undone.text)")
+        rig.wait()
+        #expect(try await rig.holdings("c-1") == ["premium expired owned_by_another"])
+        #expect(try await rig.get("/v1/subscriptions/300").json["claimed"] == .bool(false))
+    }
+
     @Test("what makes no sense is refused, names nobody else, and writes nothing")
     func refusals() async throws {
         let rig = try await EntitlementsTests.rig()
