@@ -58,7 +58,7 @@ extension CanonicalWriter {
         flag(fact.isInBillingRetry)
         optional(fact.graceEnd) { $0.timestamp($1) }
         optional(fact.expirationIntent) { $0.integer($1) }
-        // One that states no price increase has the form that earlier versions wrote.
+        // Most state no price increase, and take no byte for it.
         byte((fact.isGraceWithoutEnd ? 1 : 0) + (fact.priceIncreaseStatus == nil ? 0 : 2))
         if let status = fact.priceIncreaseStatus { integer(status) }
     }

@@ -38,13 +38,11 @@ package struct EvidenceReading: Sendable {
 
     private func read(_ evidence: [UInt8], of event: EventRecord, fact: LedgerFact) throws -> DerivedEvent {
         switch fact {
-        case .notification(let stated):
+        case .notification:
             let notification = try notifications.verify(signedPayload: evidence, now: event.recordedAt)
-            var fact = notification.fact
-            fact.renewal = fact.renewal?.asRead(like: [stated.renewal].compactMap(\.self))
             return DerivedEvent(
                 environment: notification.environment, type: notification.eventLabel,
-                occurredAt: notification.signedDate, fact: .notification(fact),
+                occurredAt: notification.signedDate, fact: .notification(notification.fact),
                 identities: notification.identities)
         case .statements(let stated):
             return try derive(evidence, of: event, like: stated)
@@ -88,7 +86,7 @@ package struct EvidenceReading: Sendable {
         }
         var identities = IdentityList()
         let facts = transactions.map { $0.fact(&identities) }
-        let renewalFacts = Set(renewals.map { $0.fact.asRead(like: stated.renewals) })
+        let renewalFacts = Set(renewals.map(\.fact))
         guard renewalFacts == Set(stated.renewals), renewalFacts.count == stated.renewals.count else {
             throw EvidenceFault(description: "has other renewal information than the event")
         }
@@ -97,21 +95,6 @@ package struct EvidenceReading: Sendable {
         return DerivedEvent(
             environment: environment, type: event.source.statementsLabel, occurredAt: fact.latestSignedDate,
             fact: .statements(fact), identities: identities.customerIDs)
-    }
-}
-
-extension RenewalFact {
-    /// The same as the version read it that wrote an event.
-    ///
-    /// Earlier ones read no word about a higher price, which gives and takes no access: an event that holds none is held
-    /// to all else that its evidence says.
-    fileprivate func asRead(like stated: [RenewalFact]) -> RenewalFact {
-        guard stated.contains(where: { $0.payloadHash == payloadHash && $0.priceIncreaseStatus == nil }) else {
-            return self
-        }
-        var fact = self
-        fact.priceIncreaseStatus = nil
-        return fact
     }
 }
 

@@ -127,7 +127,7 @@ struct EvidenceTests {
         #expect(try await !Verifier(pool: ledger.rig.pool, derive: nil).run().isProven)
     }
 
-    @Test("an event that was written before higher prices were read verifies, and another word about one is found")
+    @Test("an event that says another thing of a higher price than its evidence, or nothing, is found")
     func priceIncreases() async throws {
         let ledger = try await Ledger()
         func rewrite(_ status: Int64?) async throws {
@@ -143,12 +143,10 @@ struct EvidenceTests {
         }
         let events = try await ledger.rig.get("/v1/events").text
         #expect(events.contains(#""price_increase_status":0"#), "\(events)")
-        try await rewrite(nil)
-        #expect(try await ledger.verify() == nil)
-        let older = try await ledger.rig.get("/v1/events").text
-        #expect(!older.contains(#""price_increase_status":0"#))
-        try await rewrite(1)
-        #expect(try await ledger.verify()?.problem.contains("renewal information") == true)
+        for other in [nil, 1] as [Int64?] {
+            try await rewrite(other)
+            #expect(try await ledger.verify()?.problem.contains("renewal information") == true)
+        }
         try await rewrite(0)
         #expect(try await ledger.verify() == nil)
     }
