@@ -103,6 +103,7 @@ extension WireValue {
             case .session: "session"
             case .clientReference: "client_reference_id"
             case .payer: "customer"
+            case .list: "owner_list"
             }
         self = .object(["place": .string(place), "customer": WireValue(owner.customer)])
     }

@@ -15,12 +15,15 @@ extension CustomerFacts {
         for (id, state) in originals.sorted(by: { $0.key < $1.key }) {
             var alone = self
             (alone.originals, alone.grants) = ([id: state], [])
-            if let held = alone.answers(at: instant).first(where: { $0.goesOn(with: product.productID) }) {
+            let answers = alone.answers(at: instant)
+            if let held = answers.first(where: { $0.goesOn(with: product.productID) }) {
                 return .held(held.reading.source)
             }
             guard let web = state.web, ownership.currentOwner(of: web) == customer,
                 let last = web.statement(at: instant)
             else { continue }
+            // A card that a stranger brought, and that is charged in vain, keeps nobody from buying.
+            if isNamedByPayerAlone(web), !answers.contains(where: \.givesAccess) { continue }
             let charged = last.items.filter { last.charging(of: $0)?.goesOn == true }
             if charged.contains(where: { catalog.isSame($0.product, as: product) }) {
                 return .charged(originalTransactionID: id)
@@ -32,11 +35,11 @@ extension CustomerFacts {
     /// The originals that were sold to this customer on the web and are theirs still, those that renew and the latest first:
     /// whoever paid for them is who pays next.
     ///
-    /// What was transferred to them somebody else has paid for.
+    /// What was transferred to them somebody else has paid for; what names them by a reference alone, anybody may have.
     package func paidOnWeb() -> [WebOriginal] {
         originals.values.compactMap { state in
-            guard let web = state.web, let stated = web.statedOwner,
-                ownership.customer(of: stated) == customer, ownership.currentOwner(of: web) == customer
+            guard let web = state.web, isSold(web), ownership.currentOwner(of: web) == customer,
+                !isNamedByPayerAlone(web)
             else { return nil }
             return (web, state.lastPosition)
         }.sorted { (left: (WebOriginal, Int64), right: (WebOriginal, Int64)) in
@@ -45,11 +48,35 @@ extension CustomerFacts {
         }.map(\.0)
     }
 
+    /// Whether they have something from the web, and it is of none known that they paid for it: it names them by a reference
+    /// alone.
+    package var isNamedByPayersAlone: Bool {
+        paidOnWeb().isEmpty
+            && originals.values.contains { state in
+                guard let web = state.web else { return false }
+                return ownership.currentOwner(of: web) == customer && isNamedByPayerAlone(web)
+            }
+    }
+
+    private func isSold(_ web: WebOriginal) -> Bool {
+        web.statedOwner.map(ownership.customer(of:)) == customer
+    }
+
+    /// Whether it is this customer's by nothing but a name that whoever paid may have written themselves.
+    private func isNamedByPayerAlone(_ web: WebOriginal) -> Bool {
+        isSold(web)
+            && !web.owners.contains { named in
+                named.value.place.isWrittenBySeller && ownership.customer(of: named.value.customer) == customer
+            }
+    }
+
     /// What this customer has ordered of a product on the web, and not paid as far as is known: the newest first.
+    ///
+    /// An order that names them by a reference alone may be a stranger's, and costs whoever made it nothing.
     package func unpaid(of product: CatalogProduct, at instant: Timestamp) -> [String] {
         originals.compactMap { id, state -> (id: String, position: Int64)? in
             guard let web = state.web, ownership.currentOwner(of: web) == customer,
-                web.isOrdered(product, in: catalog, at: instant)
+                !isNamedByPayerAlone(web), web.isOrdered(product, in: catalog, at: instant)
             else {
                 return nil
             }

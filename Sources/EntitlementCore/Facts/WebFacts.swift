@@ -260,8 +260,8 @@ package struct WebInvoicePayment: Hashable, Sendable {
 
 /// Says whose an original is.
 package struct WebOwner: Hashable, Sendable {
-    /// Where it is written; of several the first in this order counts.
-    package enum Place: UInt8, Hashable, Comparable, Sendable, CaseIterable {
+    /// Where it is written.
+    package enum Place: UInt8, Hashable, Sendable, CaseIterable {
         /// Metadata of the subscription or payment intent.
         case purchase = 1
         /// Metadata of the session in which it was bought.
@@ -270,16 +270,37 @@ package struct WebOwner: Hashable, Sendable {
         case clientReference = 3
         /// Metadata of the customer of Stripe's who paid, under the name that a team's own records have for it.
         case payer = 4
+        /// A team's own list, where Stripe names nobody. Lists that were read by earlier versions stand in the log as references.
+        case list = 5
+
+        /// Of several names the one of the lowest rank counts.
+        var rank: Int {
+            switch self {
+            case .purchase: 1
+            case .session: 2
+            case .clientReference, .list: 3
+            case .payer: 4
+            }
+        }
 
         /// Whether it is our own metadata, which a reference beside it does not contradict.
         var isOwnMetadata: Bool {
             switch self {
             case .purchase, .session: true
-            case .clientReference, .payer: false
+            case .clientReference, .list, .payer: false
             }
         }
 
-        package static func < (left: Place, right: Place) -> Bool { left.rawValue < right.rawValue }
+        /// Whether the seller wrote it, so that whoever is named may be taken for whoever paid.
+        ///
+        /// A reference is written by whoever has the address of a Payment Link: strangers pay under a name that is not
+        /// theirs, or let others pay under their own.
+        var isWrittenBySeller: Bool {
+            switch self {
+            case .purchase, .session, .list, .payer: true
+            case .clientReference: false
+            }
+        }
     }
 
     package var place: Place

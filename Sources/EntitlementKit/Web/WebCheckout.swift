@@ -154,7 +154,7 @@ public struct WebUnavailability: RawRepresentable, Error, Sendable, Hashable {
     /// The server makes no page that leads to ``WebCheckout/successURL``, ``WebCheckout/cancelURL`` or where the customer is to
     /// come back to: it is no `https` address, or on another server than the pages that are configured there.
     public static let pageNotAllowed = WebUnavailability(rawValue: "page_not_allowed")
-    /// There is nothing to manage: this customer never paid for anything on the web.
+    /// There is nothing to manage: it is not known that this customer paid for anything on the web.
     public static let nothingBought = WebUnavailability(rawValue: "nothing_bought")
     /// The server did not make a page for this customer, or one that no app should open.
     public static let refused = WebUnavailability(rawValue: "refused")

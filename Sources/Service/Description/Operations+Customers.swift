@@ -182,7 +182,8 @@ extension APIOperation {
 
     static let openPortal = APIOperation(
         "openPortal", .devices, "Open the portal",
-        "Opens a page of Stripe's on which the customer [looks after](web-checkout.md#the-checkout) what they bought.",
+        "Opens a page of Stripe's on which the customer [looks after](web-checkout.md#the-checkout) what they bought. "
+            + "`not_found` where it is not known that they [paid](web-checkout.md#who-paid) for anything.",
         [.customer, .environment],
         body: Body(PortalRequest.self, #"{"return_url":"https://example.com/account"}"#, limit: { $0.checkoutBytes }),
         answer: .document(

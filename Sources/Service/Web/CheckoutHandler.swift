@@ -55,7 +55,7 @@ extension Application {
         let shop = try shop(of: environment)
         let returnURL = try page(request.returnURL, else: shop.cancelURL, of: shop, "return_url", call)
         let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: app)
-        let unknown = Problem(.notFound, "Nothing that this customer paid for on the web is known in this environment.")
+        let unknown = Problem(.notFound, Self.whyNobodyPaid(facts))
         guard let payer = try await payer(of: facts) else { throw unknown }
         try payForPage(of: customer, in: environment, call)
         let url = try await asking(environment, about: "portal") { end in
@@ -69,6 +69,16 @@ extension Application {
             }
         }
         return try .document(PortalDocument(url: url), headers: Self.uncached)
+    }
+
+    /// Why there is no portal to lead a customer to, and what gives them one.
+    private static func whyNobodyPaid(_ facts: CustomerFacts) -> String {
+        guard facts.isNamedByPayersAlone else {
+            return "Nothing that this customer paid for on the web is known in this environment."
+        }
+        return "What this customer has from the web names them by client_reference_id alone, which whoever pays may "
+            + "have written: so it is not known who paid. Write rightful_customer_id into its metadata at Stripe, or give the "
+            + "customer the login link of Stripe's portal."
     }
 
     /// What a checkout's `Idempotency-Key` says: it is the customer's, in their environment, and about what is ordered, however
@@ -182,6 +192,8 @@ extension Application {
     private static let payersLookedFor = 8
 
     /// Who Stripe takes the customer for, by what it told of what they bought last; `nil` where nothing says so.
+    ///
+    /// Each event that is read is of that purchase, so it names whoever paid for it and nobody else.
     func payer(of facts: CustomerFacts) async throws -> String? {
         for bought in facts.paidOnWeb().prefix(Self.payersLookedFor) {
             for position in bought.positionsOfPayer {
@@ -253,8 +265,9 @@ extension Problem {
         case .charged(let original):
             self.init(
                 .alreadyOwned,
-                "The customer subscribed to \(product.productID), or to another price of it, by \(original), and Stripe charges "
-                    + "them for that, tries to, or will when it goes on: the portal is where to change it. Else \(again)",
+                "The customer has a subscription to \(product.productID), or to another price of it, \(original), and Stripe "
+                    + "charges for that, tries to, or will when it goes on: whoever pays changes it in the portal. Else "
+                    + again,
                 param: "product_id")
         }
     }

@@ -35,7 +35,13 @@ final class StripeAccountRig: Sendable {
         server = account.makeServer()
         try server.start()
         self.clock = clock
-        stripe = try await StripeRig.make(api: "http://127.0.0.1:\(server.boundPort ?? 0)")
+        let base = "http://127.0.0.1:\(server.boundPort ?? 0)"
+        let client = StripeClient(
+            try #require(StripeKey("sk_live_1")), base: base,
+            surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0 }))
+        let shop = StripeShop(
+            client: client, successURL: "https://example.com/thanks", cancelURL: "https://example.com/plans")
+        stripe = try await StripeRig.make(api: base, shops: [.production: shop])
         #expect(try await stripe.rig.put(Self.catalog).status == 200)
     }
 
@@ -51,9 +57,11 @@ final class StripeAccountRig: Sendable {
     // MARK: - Selling
 
     /// Sells something, with whatever metadata whoever sells it writes; returns the subscription or payment intent.
+    ///
+    /// - Parameter reference: what whoever pays has written into the address of a Payment Link.
     @discardableResult
     func sell(
-        _ price: SimulatedWebPrice = SimulatedShop.proMonthly, to customer: String? = nil,
+        _ price: SimulatedWebPrice = SimulatedShop.proMonthly, to customer: String? = nil, reference: String? = nil,
         metadata: [String: String] = [:], of payer: [String: String] = [:], by payment: SimulatedStripe.Payment = .card
     ) async throws -> String {
         let isSubscription = price.interval != nil
@@ -61,6 +69,7 @@ final class StripeAccountRig: Sendable {
             "mode": isSubscription ? "subscription" : "payment", "line_items[0][price]": price.id,
             "success_url": "https://example.com/thanks",
         ]
+        form["client_reference_id"] = reference
         var metadata = metadata
         metadata["rightful_customer_id"] = customer
         for (name, value) in metadata {
@@ -91,6 +100,28 @@ final class StripeAccountRig: Sendable {
         }
         advance(10_000)
         return id
+    }
+
+    /// Delivers all webhooks that there are, also those that were delivered before.
+    func deliver() async throws {
+        for event in account.events() {
+            let body = String(decoding: event.json(.recent).json, as: UTF8.self)
+            let header = StripeRig.header(body, at: clock.now.milliseconds / 1000)
+            #expect(try await stripe.deliver(body, header: header).status == 200)
+        }
+    }
+
+    /// The customer of Stripe's who pays for a subscription.
+    func payer(of subscription: String) async throws -> String {
+        guard case .string(let payer)? = try await ask("GET", "subscriptions/\(subscription)")["customer"] else {
+            throw CancellationError()
+        }
+        return payer
+    }
+
+    func post(_ customer: String, _ action: String, _ body: String) async throws -> HTTPResponse {
+        try await rig.send(
+            "POST", "/v1/customers/\(customer)/\(action)", key: rig.admin, body: Array(body.utf8))
     }
 
     func ask(_ method: String, _ path: String, _ form: [String: String] = [:]) async throws -> WireValue {

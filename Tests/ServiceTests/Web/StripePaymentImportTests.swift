@@ -83,18 +83,12 @@ struct StripePaymentImportTests {
         let own = try await rig.charge(["order": "17"])
         let named = try await rig.sell(to: "c-6")
         let nobodys = try await rig.sell()
-        func payer(_ id: String) async throws -> String {
-            guard case .string(let payer)? = try await rig.ask("GET", "subscriptions/\(id)")["customer"] else {
-                throw CancellationError()
-            }
-            return payer
-        }
         let plain = try await rig.imported()
         #expect(plain.standing.unowned == 5, "\(plain)")
         let owners = [
-            OwnerLine(first, "c-1"), OwnerLine(try await payer(second), #"c "2"\"#),
+            OwnerLine(first, "c-1"), OwnerLine(try await rig.payer(of: second), #"c "2"\"#),
             // Of two the one of the subscription itself counts.
-            OwnerLine(try await payer(third), "c-7"), OwnerLine(third, "c-3"), OwnerLine(once, "c-4"),
+            OwnerLine(try await rig.payer(of: third), "c-7"), OwnerLine(third, "c-3"), OwnerLine(once, "c-4"),
             OwnerLine(own, "c-5", Self.lifetime), OwnerLine(named, "c-eight"),
         ]
         // What breaks off goes on with the same list.

@@ -229,9 +229,10 @@ extension WebStated<WebOwner> {
     /// By the place of the name, then by the earliest statement: the owner does not change when another name is written
     /// later.
     fileprivate func isOrdered(before other: WebStated) -> Bool {
-        if value.place != other.value.place { return value.place < other.value.place }
+        if value.place.rank != other.value.place.rank { return value.place.rank < other.value.place.rank }
         if !isSame(as: other) { return precedes(other) }
-        return value.customer < other.value.customer
+        if value.customer != other.value.customer { return value.customer < other.value.customer }
+        return value.place.rawValue < other.value.place.rawValue
     }
 }
 

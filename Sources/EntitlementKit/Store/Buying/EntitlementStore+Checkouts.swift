@@ -208,7 +208,7 @@ extension EntitlementStore {
     ///
     /// - Parameter url: where it leads when they are done.
     /// - Throws: ``PurchaseError/Reason/webUnavailable``, with the error's ``PurchaseError/webUnavailability``:
-    ///   ``WebUnavailability/nothingBought`` where this customer never paid for anything on the web.
+    ///   ``WebUnavailability/nothingBought`` where it is not known that this customer paid for anything on the web.
     public func managementURL(returningTo url: URL) async throws(PurchaseError) -> URL {
         await ready()
         guard isIdentityKnown, let customerID = ledger.customerID, let environment = ledger.storeEnvironment else {

@@ -10,7 +10,7 @@ package struct StripeSession: Sendable, Equatable {
     package let prices: [SimulatedWebPrice]
     /// What is due in all, after what was given away.
     package let amount: Int64
-    var customer: String?
+    package internal(set) var customer: String?
     package internal(set) var subscription: String?
     package internal(set) var paymentIntent: String?
     var invoice: String?
