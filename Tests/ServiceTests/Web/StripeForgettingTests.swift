@@ -56,6 +56,31 @@ struct StripeForgettingTests {
         #expect(summary.isProven && summary.erasedEvidence == 4)
     }
 
+    @Test(
+        "whoever paid under another's id takes what they paid along when they are forgotten, and nothing of that one's own",
+        arguments: [("payer", ["evt_own"]), ("named", [])])
+    func paidUnderAnothersID(forgotten: String, left: [String]) async throws {
+        let stripe = try await StripeRig.make()
+        let session = """
+            {"id":"cs_1","object":"checkout.session","mode":"subscription","payment_status":"paid","status":"complete",
+            "subscription":"sub_link","customer":"cus_sub_payer","livemode":true,"client_reference_id":"named",
+            "created":\(StripeRig.noon - 90),"metadata":{}}
+            """
+        for (id, type, object) in [
+            ("own", "invoice.paid", StripeBody.invoice("named", subscription: "sub_named")),
+            ("payers", "invoice.paid", StripeBody.invoice("payer", subscription: "sub_payer")),
+            ("link", "checkout.session.completed", session),
+        ] {
+            #expect(try await stripe.deliver(StripeBody.event(type, object, id: "evt_\(id)")).status == 200)
+        }
+        let outcome = try await Self.forget(forgotten, stripe)
+        #expect(outcome?.evidence == 3 - left.count && outcome?.sharedMailAddresses == left.count)
+        #expect(try await Self.left(stripe) == left, "a customer of Stripe's is one person")
+        let other = forgotten == "payer" ? "named" : "payer"
+        #expect(try await stripe.access(other) == ["web_checkout active"])
+        #expect(try await stripe.verify().isProven)
+    }
+
     @Test("a customer's id is found in webhooks however it is spelt there, and no other id is taken for it")
     func spellings() async throws {
         let stripe = try await StripeRig.make()
