@@ -118,9 +118,9 @@ extension StripeFinding {
                     place: owner.place, customer: identities.reference(customerID: owner.customer.value)))
         }
         // Whatever Stripe says itself counts before it.
-        if let entry = ownerEntry, let customer = entry.customer, original != nil, fact.owners.isEmpty {
+        if let customer = ownerEntry?.customer, original != nil, fact.owners.isEmpty {
             fact.owners.append(
-                WebOwner(place: entry.place, customer: identities.reference(customerID: customer.value)))
+                WebOwner(place: .list, customer: identities.reference(customerID: customer.value)))
         }
         fact.mentioned = mentioned(beside: original)
         fact.remarks = remarks.texts

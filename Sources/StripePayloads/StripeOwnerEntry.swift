@@ -14,8 +14,6 @@ package struct StripeOwnerEntry: Hashable, Sendable {
     package private(set) var customer: CustomerID?
     /// What was paid for, of a payment alone: of a subscription Stripe says it.
     package let productID: String?
-    /// As what the name counts: evidence of earlier versions does not tell a list from a reference.
-    private(set) var place = WebOwner.Place.list
 
     /// - Returns: `nil` for an id that is none of those, and for a product of what is no payment.
     package init?(id: String, customer: CustomerID?, productID: String? = nil) {
@@ -44,8 +42,7 @@ extension StripeOwnerEntry {
     /// As it stands in evidence.
     var json: String {
         #"{"id":\#(Self.quoted(id))"# + (customer.map { #","customer_id":\#(Self.quoted($0.value))"# } ?? "")
-            + (productID.map { #","product_id":\#(Self.quoted($0))"# } ?? "")
-            + (customer != nil && place == .list ? #","place":"\#(Self.listPlace)"}"# : "}")
+            + (productID.map { #","product_id":\#(Self.quoted($0))"# } ?? "") + "}"
     }
 
     init?(_ json: JSONObject) {
@@ -54,10 +51,7 @@ extension StripeOwnerEntry {
         let productID = json["product_id"]?.identifier
         guard customer != nil || productID != nil else { return nil }
         self.init(id: id, customer: customer, productID: productID)
-        place = json["place"]?.identifier == Self.listPlace ? .list : .clientReference
     }
-
-    private static let listPlace = "owner_list"
 
     static func quoted(_ text: String) -> String {
         "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""

@@ -165,11 +165,6 @@ struct ReadingTests {
             let (other, others) = try again.fact(sha256: sha256)
             #expect(other == fact && others == identities)
             #expect(fact.owners.map(\.place) == [owner == customer.value ? .list : .purchase])
-            // Earlier versions wrote no place, and took what the list says for a reference.
-            let before = evidence.replacing(#","place":"owner_list""#, with: "")
-            let old = try StripeReading(evidence: Array(before.utf8))
-            #expect(try old.fact(sha256: sha256).0.owners.allSatisfy { $0.place != .list })
-            #expect(String(decoding: old.evidence, as: UTF8.self) == before)
         }
         #expect(try told("", nil, paying: invoice).fact(sha256: sha256).0.originalTransactionID == nil)
         var known = try told("", nil, paying: invoice)

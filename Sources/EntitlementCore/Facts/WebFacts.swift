@@ -270,7 +270,7 @@ package struct WebOwner: Hashable, Sendable {
         case clientReference = 3
         /// Metadata of the customer of Stripe's who paid, under the name that a team's own records have for it.
         case payer = 4
-        /// A team's own list, where Stripe names nobody. Lists that were read by earlier versions stand in the log as references.
+        /// A team's own list, where Stripe names nobody.
         case list = 5
 
         /// Of several names the one of the lowest rank counts.
