@@ -139,18 +139,10 @@ struct AppendPlan: Sendable {
 
     private func precedent(of event: PreparedEvent) -> Precedent {
         switch event.draft.deduplication {
-        case .statement(_, let payloadHash):
-            guard let first = event.dedupKey.flatMap({ statement(of: $0) }) else { return .none(idIsReused: false) }
-            if first.payloadHash == payloadHash {
-                return .outcome(.success(AppendOutcome(position: first.position, isDuplicate: true)))
-            }
-            guard let again = event.reusedDedupKey.flatMap({ statement(of: $0) }) else {
-                return .none(idIsReused: true)
-            }
-            return .outcome(.success(AppendOutcome(position: again.position, isDuplicate: true)))
+        case .statement: return statedPrecedent(of: event)
         case .command(let key, let requestHash):
             guard let record = commands[ExactText(key)], record.counts(at: head.recordedAt) else {
-                return .none(idIsReused: false)
+                return statedPrecedent(of: event)
             }
             guard record.requestHash == requestHash else { return .outcome(.failure(.idempotencyConflict)) }
             return .outcome(.success(AppendOutcome(position: record.position, isDuplicate: true)))
@@ -159,9 +151,20 @@ struct AppendPlan: Sendable {
                 return .none(idIsReused: false)
             }
             return .outcome(.success(AppendOutcome(position: state.lastPosition, isDuplicate: true)))
-        case .unique:
+        case .unique: return statedPrecedent(of: event)
+        }
+    }
+
+    /// What the log holds under the id that the source gave the fact, if it did: that is one event, whoever orders it.
+    private func statedPrecedent(of event: PreparedEvent) -> Precedent {
+        guard let payloadHash = event.payloadHash, let first = event.dedupKey.flatMap({ statement(of: $0) }) else {
             return .none(idIsReused: false)
         }
+        if first.payloadHash == payloadHash {
+            return .outcome(.success(AppendOutcome(position: first.position, isDuplicate: true)))
+        }
+        guard let again = event.reusedDedupKey.flatMap({ statement(of: $0) }) else { return .none(idIsReused: true) }
+        return .outcome(.success(AppendOutcome(position: again.position, isDuplicate: true)))
     }
 
     private func statement(of key: DedupKey) -> RecordedStatement? { statements[key] ?? memory?.statement(of: key) }
@@ -178,17 +181,17 @@ struct AppendPlan: Sendable {
 
     /// Lets later drafts of the batch find this one as its precedent.
     private mutating func remember(_ event: PreparedEvent, _ dedupKey: DedupKey?, position: Int64) {
-        switch event.draft.deduplication {
-        case .statement(_, let payloadHash):
-            guard let dedupKey else { break }
+        if let dedupKey, let payloadHash = event.payloadHash {
             let statement = RecordedStatement(payloadHash: payloadHash, position: position)
             statements[dedupKey] = statement
             newStatements.append((dedupKey, statement))
+        }
+        switch event.draft.deduplication {
         case .command(let key, let requestHash):
             let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
             commands[ExactText(key)] = record
             newCommands[ExactText(key)] = record
-        case .news, .unique:
+        case .statement, .news, .unique:
             break
         }
     }

@@ -9,6 +9,8 @@ final class PreparedEvent: Sendable {
     let evidenceHash: Digest?
     /// The key of the first event under its source's id.
     let dedupKey: DedupKey?
+    /// What came under that id; `nil` for a fact without one.
+    let payloadHash: Digest?
     /// The draft's identities, as they are compared.
     let identities: [ExactText]
 
@@ -23,7 +25,9 @@ final class PreparedEvent: Sendable {
             }
         evidence = prepared?.parts
         evidenceHash = prepared?.hash
-        dedupKey = draft.fact.dedupKey(in: draft.environment)
+        let stated = draft.fact.statementKey(in: draft.environment)
+        dedupKey = stated.map(draft.fact.dedupKey(of:))
+        payloadHash = stated?.payloadHash
         identities = draft.identities.map { ExactText($0) }
     }
 

@@ -86,9 +86,12 @@ extension LedgerFact {
 
     /// What column `event.dedup_key` holds.
     func dedupKey(in environment: StoreEnvironment?) -> DedupKey? {
-        statementKey(in: environment).map { key in
-            remarks.contains(Self.reusedID)
-                ? DedupKey(sourceID: key.id, payloadHash: key.payloadHash) : DedupKey(sourceID: key.id)
-        }
+        statementKey(in: environment).map(dedupKey(of:))
+    }
+
+    /// The same where what its source calls it is known.
+    func dedupKey(of statement: (id: String, payloadHash: Digest)) -> DedupKey {
+        remarks.contains(Self.reusedID)
+            ? DedupKey(sourceID: statement.id, payloadHash: statement.payloadHash) : DedupKey(sourceID: statement.id)
     }
 }

@@ -59,6 +59,37 @@ struct DedupTests {
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
     }
 
+    @Test("what the store was asked is settled once, whoever settles it, within a batch and across writers")
+    func settledOnce() async throws {
+        let ledger = try await TestLedger()
+        let memory = WriterMemory()
+        let asked = try await Self.run(RandomDrafts(seed: 53, originals: 1).drafts(1), memory, on: ledger)
+        let settlement = EventDraft(
+            StoreRequestFact(
+                bundleID: "com.example", originalTransactionID: "1",
+                content: .renewalExtension(RenewalExtension(days: 5, reason: .serviceIssue, requestIdentifier: "r")),
+                outcome: .accepted, settles: asked[0].position, order: StoreRequestOrder(actor: "", reason: "")),
+            in: .production, source: .api)
+        let ways: [Deduplication] = [
+            settlement.deduplication, .unique, .command(key: "k1", requestHash: .zero),
+            .command(key: "k2", requestHash: .zero),
+        ]
+        let drafts = ways.map { way in
+            var draft = settlement
+            draft.deduplication = way
+            return draft
+        }
+        let first = try await Self.run(Array(drafts[1...]), memory, on: ledger)
+        #expect(first.map(\.position) == [2, 2, 2] && first.map(\.isDuplicate) == [false, true, true])
+        for memory in [memory, WriterMemory()] {
+            for draft in drafts {
+                let again = try await Self.run([draft], memory, on: ledger)
+                #expect(again.map(\.position) == [2] && again[0].isDuplicate, "\(draft.deduplication)")
+            }
+        }
+        _ = try await Verifier(pool: ledger.pool, derive: nil).run()
+    }
+
     @Test("a writer that remembered a person's number does not use it once they are forgotten", arguments: [1, 60])
     func forgottenMeanwhile(size: Int) async throws {
         let ledger = try await TestLedger()
