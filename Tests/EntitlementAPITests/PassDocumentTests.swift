@@ -15,9 +15,8 @@ struct PassDocumentTests {
         _ id: String, until: Timestamp?, givesAccess: Bool = true, state: EntitlementState = .active
     ) -> EntitlementAnswer {
         let reading = Reading(
-            start: .earliest, end: until ?? .endless, state: state, reason: .paidPeriod, source: .appStore,
-            productID: "com.example.pro", originalTransactionID: "1", ownership: .purchased, offer: nil,
-            isSubscription: true, positions: [1], periodEnd: until ?? .endless, sourceID: "1")
+            start: .earliest, end: until ?? .endless, state: state, reason: .paidPeriod, giver: .grant(id: "g-1"),
+            positions: [1], periodEnd: until ?? .endless)
         return EntitlementAnswer(
             entitlementID: id, givesAccess: givesAccess, state: state, since: .earliest, until: until, willRenew: true,
             reading: reading)

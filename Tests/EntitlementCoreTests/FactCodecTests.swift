@@ -137,7 +137,8 @@ struct FactCodecTests {
         #expect(bytes(1, isGraceWithoutEnd: true) == before + [3, 0, 0, 0, 0, 0, 0, 0, 1])
         #expect(throws: FactCodec.DecodingFailure.invalid("a renewal's marks of 4")) {
             try CanonicalReader.read([UInt8](repeating: 0, count: 33) + [0, 0, 0, 1, 0x31] + before + [4]) {
-                try $0.renewal()
+                var texts = StatementTexts()
+                return try $0.renewal(&texts)
             }
         }
     }

@@ -9,14 +9,22 @@ struct TimelineUnionTests {
         _ start: Int64, _ end: Int64, of source: Int, _ random: inout SplitMix64
     ) -> Reading {
         let state = EntitlementState.allCases.randomElement(using: &random) ?? .active
+        // Some are equals in everything.
+        let id = "\(source % 3)"
         return Reading(
             start: Timestamp(milliseconds: start), end: end == .max ? .endless : Timestamp(milliseconds: end),
-            state: state, reason: .paidPeriod, source: Bool.random(using: &random) ? .grant : .appStore,
-            productID: nil, originalTransactionID: nil, ownership: nil, offer: nil, isSubscription: false,
+            state: state, reason: .paidPeriod,
+            giver: Bool.random(using: &random) ? .grant(id: id) : .purchase(Self.terms(originalID: id)),
             positions: [Int64.random(in: 1...2, using: &random)],
-            periodEnd: Timestamp(milliseconds: Int64.random(in: 0...3, using: &random)),
-            // Some are equals in everything.
-            sourceID: "\(source % 3)")
+            periodEnd: Timestamp(milliseconds: Int64.random(in: 0...3, using: &random)))
+    }
+
+    private static func terms(originalID: String) -> Shared<PurchaseTerms> {
+        let fact = TransactionFact(
+            payloadHash: .zero, signedDate: nil, transactionID: originalID,
+            originalTransactionID: originalID, productID: "pro", bundleID: "com.example", kind: nil,
+            purchaseDate: Timestamp(milliseconds: 0))
+        return Shared(PurchaseTerms(Shared(fact), expiry: .endless, revokedAt: nil))
     }
 
     /// Readings of one source: disjoint, in their order, with gaps now and then.
@@ -69,11 +77,12 @@ struct TimelineUnionTests {
     @Test("thousands of grants of one entitlement are one timeline, which reads on for ever")
     func many() {
         let sources = (0..<3000).map { number -> [Reading] in
-            var random = SplitMix64(seed: UInt64(number))
-            var reading = Self.reading(Int64(number), .max, of: number, &random)
-            (reading.state, reading.periodEnd, reading.source) = (.active, .endless, .grant)
-            reading.sourceID = "\(999_999 - number)"
-            return [reading]
+            let start = Timestamp(milliseconds: Int64(number))
+            return [
+                Reading(
+                    start: start, end: .endless, state: .active, reason: .grant,
+                    giver: .grant(id: "\(999_999 - number)"), positions: [1], periodEnd: .endless)
+            ]
         }
         let readings = EntitlementTimeline(entitlementID: "pro", sources: sources, policy: AccessPolicy()).readings
         #expect(readings.count == 3000 && readings.last?.end == .endless)

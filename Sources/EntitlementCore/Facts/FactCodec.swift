@@ -235,6 +235,15 @@ package struct CanonicalWriter: Sendable {
     }
 }
 
+/// The texts that the statements of one life mostly have in common, as they were read last.
+struct StatementTexts {
+    var originalTransactionID = ""
+    var productID = ""
+    var renewsAs = ""
+    var bundleID = ""
+    var kind = ""
+}
+
 /// Reads values in the canonical form; every shortfall is an error, never a trap, and so is every other spelling of a
 /// value than the one that is written.
 ///
@@ -321,6 +330,22 @@ package struct CanonicalReader {
         }
         index += length
         return text
+    }
+
+    /// A text that mostly is the one that was read before it, which then takes no memory of its own.
+    mutating func text(_ before: inout String) throws(Failure) -> String {
+        let start = index
+        let length = try count()
+        if length <= bytes.count - index, length == before.utf8.count {
+            let utf8 = UnsafeRawBufferPointer(rebasing: bytes[index..<(index + length)])
+            if before.withUTF8({ $0.elementsEqual(utf8) }) {
+                index += length
+                return before
+            }
+        }
+        index = start
+        before = try text()
+        return before
     }
 
     package mutating func timestamp() throws(Failure) -> Timestamp {

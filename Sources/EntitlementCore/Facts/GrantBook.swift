@@ -54,9 +54,8 @@ package struct GrantState: Hashable, Sendable {
         let positions = [position] + (wasRevoked ? [revokedPosition].compactMap { $0 } : [])
         func reading(_ state: EntitlementState, _ reason: ReasonCode, _ start: Timestamp, _ end: Timestamp) -> Reading {
             Reading(
-                start: start, end: end, state: state, reason: reason, source: .grant, productID: nil,
-                originalTransactionID: nil, ownership: nil, offer: nil, isSubscription: false,
-                positions: positions, periodEnd: self.end, sourceID: grantID)
+                start: start, end: end, state: state, reason: reason, giver: .grant(id: grantID), positions: positions,
+                periodEnd: self.end)
         }
         return [
             reading(.active, .grant, from, end),

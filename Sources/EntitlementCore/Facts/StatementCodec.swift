@@ -138,18 +138,21 @@ extension CanonicalReader {
     }
 
     mutating func notification() throws(Failure) -> NotificationFact {
-        NotificationFact(
+        var texts = StatementTexts()
+        return NotificationFact(
             type: try text(), subtype: try optionalText(), uuid: try text(), signedDate: try optionalTimestamp(),
             payloadHash: try digest(), bundleID: try text(),
-            transaction: try flag() ? try transaction() : nil, renewal: try flag() ? try renewal() : nil,
+            transaction: try flag() ? try transaction(&texts) : nil,
+            renewal: try flag() ? try renewal(&texts) : nil,
             remarks: try list { reader throws(Failure) in try reader.text() })
     }
 
-    mutating func transaction() throws(Failure) -> TransactionFact {
+    mutating func transaction(_ texts: inout StatementTexts) throws(Failure) -> TransactionFact {
         TransactionFact(
             payloadHash: try digest(), signedDate: try optionalTimestamp(), transactionID: try text(),
-            originalTransactionID: try text(), webOrderLineItemID: try optionalText(), productID: try text(),
-            bundleID: try text(), kind: try optionalText().map { Known($0) }, purchaseDate: try timestamp(),
+            originalTransactionID: try text(&texts.originalTransactionID), webOrderLineItemID: try optionalText(),
+            productID: try text(&texts.productID), bundleID: try text(&texts.bundleID),
+            kind: try flag() ? Known(try text(&texts.kind)) : nil, purchaseDate: try timestamp(),
             expiresDate: try optionalTimestamp(), revocation: try flag() ? try revocation() : nil,
             isUpgraded: try flag(), reason: try optionalText().map { Known($0) },
             ownership: try optionalText().map { Known($0) },
@@ -178,10 +181,11 @@ extension CanonicalReader {
         return money
     }
 
-    mutating func renewal() throws(Failure) -> RenewalFact {
+    mutating func renewal(_ texts: inout StatementTexts) throws(Failure) -> RenewalFact {
         var fact = RenewalFact(
-            payloadHash: try digest(), signedDate: try optionalTimestamp(), originalTransactionID: try text(),
-            autoRenewProductID: try optionalText(), autoRenews: try flag() ? try flag() : nil,
+            payloadHash: try digest(), signedDate: try optionalTimestamp(),
+            originalTransactionID: try text(&texts.originalTransactionID),
+            autoRenewProductID: try flag() ? try text(&texts.renewsAs) : nil, autoRenews: try flag() ? try flag() : nil,
             isInBillingRetry: try flag(), graceEnd: try optionalTimestamp(), expirationIntent: try optionalInteger())
         let marks = try byte()
         guard marks < 4 else { throw .invalid("a renewal's marks of \(marks)") }
@@ -239,10 +243,11 @@ extension CanonicalReader {
     }
 
     mutating func statements() throws(Failure) -> StatementsFact {
-        StatementsFact(
-            originalTransactionID: try text(),
-            transactions: try list { reader throws(Failure) in try reader.transaction() },
-            renewals: try list { reader throws(Failure) in try reader.renewal() },
+        var texts = StatementTexts()
+        return StatementsFact(
+            originalTransactionID: try text(&texts.originalTransactionID),
+            transactions: try list { reader throws(Failure) in try reader.transaction(&texts) },
+            renewals: try list { reader throws(Failure) in try reader.renewal(&texts) },
             remarks: try list { reader throws(Failure) in try reader.text() })
     }
 

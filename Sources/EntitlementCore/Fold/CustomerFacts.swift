@@ -48,7 +48,7 @@ package struct CustomerFacts: Sendable {
                 let owned = ownedSegments(of: chain, state: state, originalID: originalID)
                 let handedOn = periodsHandedOn(of: chain, originalID: originalID)
                 let given = entitlementsGiven(by: chain)
-                let held = owned.filter(\.isOwned).map(\.segment.periodIndex) + handedOn.map(\.index)
+                let held = owned.compactMap { $0.isOwned ? $0.segment.periodIndex : nil } + handedOn.map(\.index)
                 for entitlementID in entitlements(given, in: held) {
                     let readings = self.readings(of: entitlementID, given: given, owned: owned, handedOn: handedOn)
                     if !readings.isEmpty {
@@ -251,14 +251,9 @@ extension Reading {
     }
 
     fileprivate init(_ item: OwnedSegment) {
-        let fact = item.period.fact
-        let familyShared = fact.ownership == .known(.familyShared)
         self.init(
             start: item.segment.start, end: item.segment.end, state: item.segment.state, reason: item.segment.reason,
-            source: item.period.origin, productID: fact.productID, originalTransactionID: fact.originalTransactionID,
-            ownership: familyShared ? .familyShared : .purchased, offer: fact.offer,
-            isSubscription: item.period.isSubscription, positions: item.segment.positions,
-            periodEnd: min(item.period.end, item.heldUntil), sourceID: fact.originalTransactionID,
-            sold: item.period.sold)
+            giver: .purchase(item.period.terms), positions: item.segment.positions,
+            periodEnd: min(item.period.end, item.heldUntil))
     }
 }

@@ -94,7 +94,7 @@ extension CustomerFacts {
         case .active, .inGracePeriod, .inBillingRetry:
             guard let original = originals[originalID] else { return nil }
             guard let web = original.web else { return original.willRenew(at: instant) }
-            return web.willRenew(reading.sold?.value, at: instant)
+            return web.willRenew(reading.web, at: instant)
         }
     }
 }

@@ -27,7 +27,8 @@ package struct StatedTransaction: Hashable, Sendable {
     package fileprivate(set) var sources: StatementSources
     package let position: Int64
 
-    package var fact: TransactionFact { statement.value }
+    /// Lent, not copied: it has a dozen fields with storage of their own.
+    package var fact: TransactionFact { _read { yield statement.value } }
 
     fileprivate init(fact: TransactionFact, sources: StatementSources, position: Int64) {
         statement = Shared(fact)
@@ -333,15 +334,16 @@ extension OriginalState {
     }
 
     private init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
+        var texts = StatementTexts()
         transactions = try reader.list { reader throws(FactCodec.DecodingFailure) in
             let sources = StatementSources(rawValue: try reader.byte())
             let position = try reader.integer()
-            return StatedTransaction(fact: try reader.transaction(), sources: sources, position: position)
+            return StatedTransaction(fact: try reader.transaction(&texts), sources: sources, position: position)
         }
         renewals = try reader.list { reader throws(FactCodec.DecodingFailure) in
             let sources = StatementSources(rawValue: try reader.byte())
             let position = try reader.integer()
-            return StatedRenewal(fact: try reader.renewal(), sources: sources, position: position)
+            return StatedRenewal(fact: try reader.renewal(&texts), sources: sources, position: position)
         }
         lastPosition = try reader.integer()
         if !reader.isAtEnd {

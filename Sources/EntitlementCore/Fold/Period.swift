@@ -1,3 +1,52 @@
+/// What one transaction paid for, as its statement and the catalog say: what a period has whatever its neighbours are.
+///
+/// It never changes, so a period and all that is read from it share it by reference.
+package struct PurchaseTerms: Hashable, Sendable {
+    private let statement: Shared<TransactionFact>
+    /// Empty where the statement's own id is the only one.
+    private let ids: [String]
+    /// When it would run out by itself; `endless` for what does not run out.
+    package let expiry: Timestamp
+    /// The revocation that applies under the policy.
+    package let revokedAt: Timestamp?
+    /// A device states that a revocation is gone which the store itself stated.
+    package let needsStoreCheck: Bool
+    /// What only a web purchase has; `nil` for what the App Store sold.
+    package let web: WebPeriod?
+
+    /// The winning statement; of what was bought on the web, what was paid, in the terms of a transaction.
+    package var fact: TransactionFact {
+        // Lent, because a statement has a dozen fields with storage of their own, and a copy would be one of each.
+        _read { yield statement.value }
+    }
+
+    /// All transaction ids under which the purchase is known, in ascending order.
+    package var transactionIDs: [String] { ids.isEmpty ? [fact.transactionID] : ids }
+
+    /// Where it was bought.
+    package var origin: EntitlementOrigin { web == nil ? .appStore : .webCheckout }
+
+    package var isSubscription: Bool {
+        switch fact.kind {
+        case .known(.autoRenewable): true
+        case .known(.nonConsumable), .known(.consumable), .known(.nonRenewing): false
+        case .unknown, nil: fact.expiresDate != nil
+        }
+    }
+
+    init(
+        _ statement: Shared<TransactionFact>, ids: [String] = [], expiry: Timestamp, revokedAt: Timestamp?,
+        needsStoreCheck: Bool = false, web: WebPeriod? = nil
+    ) {
+        self.statement = statement
+        self.ids = ids
+        self.expiry = expiry
+        self.revokedAt = revokedAt
+        self.needsStoreCheck = needsStoreCheck
+        self.web = web
+    }
+}
+
 /// The stretch that one transaction pays for, once all statements about it and its neighbours are weighed.
 package struct Period: Hashable, Sendable {
     /// Why a period ended when it did.
@@ -14,65 +63,52 @@ package struct Period: Hashable, Sendable {
         case cancelled
     }
 
-    private let statement: Shared<TransactionFact>
-    /// All transaction ids under which this period is known, in ascending order.
-    package let transactionIDs: [String]
+    let terms: Shared<PurchaseTerms>
     /// When it begins; later than its purchase date where the store charged early.
     package fileprivate(set) var start: Timestamp
     /// When access ends; `endless` for what does not run out.
     package fileprivate(set) var end: Timestamp
-    /// When it would run out by itself.
-    package let expiry: Timestamp
     package fileprivate(set) var ending: End
-    /// The revocation that applies under the policy.
-    package let revokedAt: Timestamp?
     /// The events its extent rests on, ascending.
     package fileprivate(set) var positions: [Int64]
-    /// A device states that a revocation is gone which the store itself stated.
-    package let needsStoreCheck: Bool
-    let sold: Shared<WebPeriod>?
 
-    /// The winning statement; of what was bought on the web, what was paid, in the terms of a transaction.
-    package var fact: TransactionFact { statement.value }
+    init(terms: PurchaseTerms, start: Timestamp, end: Timestamp, ending: End, positions: [Int64]) {
+        self.terms = Shared(terms)
+        self.start = start
+        self.end = end
+        self.ending = ending
+        self.positions = positions
+    }
+
+    /// See ``PurchaseTerms/fact``.
+    package var fact: TransactionFact { _read { yield terms.value.fact } }
+
+    /// See ``PurchaseTerms/transactionIDs``.
+    package var transactionIDs: [String] { terms.value.transactionIDs }
+
+    /// When it would run out by itself.
+    package var expiry: Timestamp { terms.value.expiry }
+
+    /// The revocation that applies under the policy.
+    package var revokedAt: Timestamp? { terms.value.revokedAt }
+
+    /// A device states that a revocation is gone which the store itself stated.
+    package var needsStoreCheck: Bool { terms.value.needsStoreCheck }
 
     /// What only a web purchase has; `nil` for what the App Store sold.
-    package var web: WebPeriod? { sold?.value }
+    package var web: WebPeriod? { terms.value.web }
+
+    package var isSubscription: Bool { terms.value.isSubscription }
+
+    /// Where it was bought.
+    package var origin: EntitlementOrigin { terms.value.origin }
+
+    /// The instant from which the timeline shows this period; see ``WebPeriod/opening``.
+    package var opening: Timestamp { terms.value.web?.opening ?? start }
 
     /// Nothing is left of it: it was superseded before it began, or its neighbour covers all of it.
     fileprivate var isVoid: Bool {
         ending == .superseded && end <= start || start > fact.purchaseDate && start >= expiry
-    }
-
-    package var isSubscription: Bool {
-        switch fact.kind {
-        case .known(.autoRenewable): true
-        case .known(.nonConsumable), .known(.consumable), .known(.nonRenewing): false
-        case .unknown, nil: fact.expiresDate != nil
-        }
-    }
-}
-
-extension Period {
-    /// Where it was bought.
-    package var origin: EntitlementOrigin { sold == nil ? .appStore : .webCheckout }
-
-    /// The instant from which the timeline shows this period; see ``WebPeriod/opening``.
-    package var opening: Timestamp { sold?.value.opening ?? start }
-
-    init(
-        fact: TransactionFact, start: Timestamp, end: Timestamp, expiry: Timestamp, ending: End, revokedAt: Timestamp?,
-        positions: [Int64], web: WebPeriod
-    ) {
-        statement = Shared(fact)
-        transactionIDs = [fact.transactionID]
-        self.start = start
-        self.end = end
-        self.expiry = expiry
-        self.ending = ending
-        self.revokedAt = revokedAt
-        self.positions = positions
-        needsStoreCheck = false
-        sold = Shared(web)
     }
 }
 
@@ -112,7 +148,12 @@ extension OriginalState {
     /// The same without the ids.
     func winningFacts() -> [TransactionFact] {
         if let web { return web.paidTransactions() }
-        return periodGroups().compactMap { Period.winner(of: $0)?.winner.fact }
+        return winningTransactions().map(\.fact)
+    }
+
+    /// The App Store's alone, with where each was stated.
+    func winningTransactions() -> [StatedTransaction] {
+        periodGroups().compactMap { Period.winner(of: $0)?.winner }
     }
 
     /// The products whose time would have to come from the catalog, and for which the catalog has no duration.
@@ -208,21 +249,16 @@ extension Period {
     /// Weighs the statements about one period; `nil` when it grants nothing because nobody says how long it runs.
     fileprivate init?(statements: ArraySlice<StatedTransaction>, catalog: Catalog) {
         guard let (winner, needsStoreCheck) = Self.winner(of: statements) else { return nil }
-        let fact = winner.fact
-        guard let expiry = Self.expiry(of: fact, catalog: catalog) else { return nil }
-        statement = winner.statement
-        self.expiry = expiry
-        self.needsStoreCheck = needsStoreCheck
-        sold = nil
-        transactionIDs =
-            statements.count == 1 ? [fact.transactionID] : Set(statements.map(\.fact.transactionID)).sorted()
-        start = fact.purchaseDate
-        end = max(expiry, fact.purchaseDate)
-        ending = .ranOut
-        positions = [winner.position]
+        guard let expiry = Self.expiry(of: winner.fact, catalog: catalog) else { return nil }
+        let revocation = winner.fact.revocation
         let keepsAccess =
-            fact.revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
-        revokedAt = keepsAccess ? nil : fact.revocation?.date
+            revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
+        let terms = PurchaseTerms(
+            winner.statement, ids: statements.count == 1 ? [] : Set(statements.map(\.fact.transactionID)).sorted(),
+            expiry: expiry, revokedAt: keepsAccess ? nil : revocation?.date, needsStoreCheck: needsStoreCheck)
+        let start = winner.fact.purchaseDate
+        self.init(
+            terms: terms, start: start, end: max(expiry, start), ending: .ranOut, positions: [winner.position])
         endEarly()
     }
 

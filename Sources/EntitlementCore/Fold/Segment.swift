@@ -64,11 +64,11 @@ extension OriginalState {
     /// start without gaps.
     package func segments(of chain: PeriodChain, policy: AccessPolicy) -> [Segment] {
         if let web, chain.periods.first?.web != nil { return web.segments(of: chain, policy: policy) }
-        var segments: [Segment] = []
+        var builder = SegmentBuilder(of: chain)
         for (index, period) in chain.periods.enumerated() {
             let isLast = index + 1 == chain.periods.count
             let next = isLast ? Timestamp.endless : chain.periods[index + 1].start
-            var builder = SegmentBuilder(periodIndex: index, limit: next)
+            builder.beginPeriod(index, limit: next)
             let reason: ReasonCode = period.expiry == .endless ? .oneTimePurchase : .paidPeriod
             builder.append(.active, reason, until: period.end, from: period.start, positions: period.positions)
             if period.ending == .revoked {
@@ -77,23 +77,21 @@ extension OriginalState {
                 let statements = period.isSubscription ? statements(about: index, of: chain) : []
                 builder.appendTail(of: period, statements: statements, policy: policy)
             }
-            segments.append(contentsOf: builder.segments)
         }
-        return segments
+        return builder.segments
     }
 
     /// The renewal statements about one period: those for which it is the latest that begins at or before their
     /// signed date.
     ///
     /// Oldest first.
-    private func statements(about index: Int, of chain: PeriodChain) -> [StatedRenewal] {
+    private func statements(about index: Int, of chain: PeriodChain) -> ArraySlice<StatedRenewal> {
         let start = chain.periods[index].start
         let next = index + 1 < chain.periods.count ? chain.periods[index + 1].start : .endless
         // Looked for by halves, because a long life has as many statements as periods.
         let first = renewals.partitioningIndex { start <= ($0.fact.signedDate ?? .earliest) }
-        return renewals[first...].prefix { ($0.fact.signedDate ?? .earliest) < next }.filter {
-            $0.fact.signedDate != nil
-        }
+        let signed = renewals[first...].prefix { ($0.fact.signedDate ?? .earliest) < next }
+        return signed.contains { $0.fact.signedDate == nil } ? signed.filter { $0.fact.signedDate != nil }[...] : signed
     }
 }
 
@@ -111,18 +109,25 @@ extension Period {
     }
 }
 
-/// Appends segments one after the other, clipped to the start of the next period.
+/// Appends the segments of a chain one after the other, each clipped to the start of the period after its own.
 struct SegmentBuilder {
-    private let periodIndex: Int
-    private let limit: Timestamp
+    private var periodIndex = 0
+    private var limit = Timestamp.endless
     private(set) var segments: [Segment] = []
     /// Where the next begins.
     private(set) var cursor = Timestamp.earliest
 
-    init(periodIndex: Int, limit: Timestamp) {
-        self.periodIndex = periodIndex
-        self.limit = limit
+    init(of chain: PeriodChain) { segments.reserveCapacity(chain.periods.count + 1) }
+
+    /// What is appended from here on belongs to this period.
+    ///
+    /// - Parameter limit: where the next period begins.
+    mutating func beginPeriod(_ index: Int, limit: Timestamp) {
+        (periodIndex, self.limit, cursor) = (index, limit, .earliest)
     }
+
+    /// The segment of this period that was appended last.
+    var last: Segment? { segments.last.flatMap { $0.periodIndex == periodIndex ? $0 : nil } }
 
     mutating func append(
         _ state: EntitlementState, _ reason: ReasonCode, until end: Timestamp, from start: Timestamp? = nil,
@@ -141,14 +146,15 @@ struct SegmentBuilder {
     /// revocation.
     ///
     /// After one that was superseded nothing does, since the next begins where it ends.
-    fileprivate mutating func appendTail(of period: Period, statements: [StatedRenewal], policy: AccessPolicy) {
+    fileprivate mutating func appendTail(of period: Period, statements: ArraySlice<StatedRenewal>, policy: AccessPolicy)
+    {
         let revokedAt = period.revokedAt ?? .endless
         if period.ending == .upgradedElsewhere {
             let until = min(period.expiry, revokedAt)
             append(.expired, .upgradedElsewhere, until: until, positions: period.positions)
         }
         if let first = statements.firstIndex(where: { $0.fact.graceEnd != nil || $0.fact.readsBillingRetry }) {
-            appendBilling(of: period, words: Array(statements[first...]), until: revokedAt)
+            appendBilling(of: period, words: statements[first...], until: revokedAt)
         } else if period.ending == .ranOut {
             appendLeeway(after: period, until: revokedAt, policy)
         }
@@ -169,12 +175,12 @@ struct SegmentBuilder {
     /// The first statement of a grace end or billing retry speaks from the expiry on, each later one from its signed
     /// date; none beyond sixty days.
     private mutating func appendBilling(
-        of period: Period, words statements: [StatedRenewal], until revokedAt: Timestamp
+        of period: Period, words statements: ArraySlice<StatedRenewal>, until revokedAt: Timestamp
     ) {
         let expiry = period.expiry
         let sixtyDays = expiry.adding(milliseconds: 60 * Timestamp.millisecondsPerDay)
         let bound = min(sixtyDays, revokedAt)
-        let first = statements[0]
+        guard let first = statements.first else { return }
         let words = statements.enumerated().map { index, stated in
             BillingWord(from: index == 0 ? expiry : max(expiry, stated.fact.signedDate ?? expiry), stated: stated)
         }

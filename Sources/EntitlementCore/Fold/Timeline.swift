@@ -9,28 +9,62 @@ package enum EntitlementOrigin: String, Hashable, Comparable, Sendable, Codable,
 
 /// One stretch in which one period or grant says how an entitlement reads.
 package struct Reading: Hashable, Sendable {
+    /// What says so.
+    enum Giver: Hashable, Sendable {
+        case purchase(Shared<PurchaseTerms>)
+        case grant(id: String)
+    }
+
     package var start: Timestamp
     /// `endless` for what does not end.
     package var end: Timestamp
     package var state: EntitlementState
     package var reason: ReasonCode
-    package var source: EntitlementOrigin
-    /// `nil` for a grant.
-    package var productID: String?
-    /// `nil` for a grant.
-    package var originalTransactionID: String?
-    /// `nil` for a grant.
-    package var ownership: AppleOwnership?
-    package var offer: Offer?
-    package var isSubscription: Bool
+    let giver: Giver
     /// The events it rests on, ascending.
     package var positions: [Int64]
     /// When the period or grant it belongs to ends, which decides what is shown where several read alike.
     package var periodEnd: Timestamp
-    /// Orders sources of one kind: the original transaction, or the grant.
-    var sourceID: String
+
+    package var source: EntitlementOrigin {
+        switch giver {
+        case .purchase(let terms): terms.value.origin
+        case .grant: .grant
+        }
+    }
+
+    /// `nil` for a grant.
+    package var productID: String? { terms?.value.fact.productID }
+
+    /// `nil` for a grant.
+    package var originalTransactionID: String? { terms?.value.fact.originalTransactionID }
+
+    /// `nil` for a grant.
+    package var ownership: AppleOwnership? {
+        terms.map { $0.value.fact.ownership == .known(.familyShared) ? .familyShared : .purchased }
+    }
+
+    package var offer: Offer? { terms?.value.fact.offer }
+
+    package var isSubscription: Bool { terms?.value.isSubscription ?? false }
+
     /// What is so only of what was bought on the web.
-    var sold: Shared<WebPeriod>?
+    var web: WebPeriod? { terms?.value.web }
+
+    /// Orders sources of one kind: the original transaction, or the grant.
+    var sourceID: String {
+        switch giver {
+        case .purchase(let terms): terms.value.fact.originalTransactionID
+        case .grant(let id): id
+        }
+    }
+
+    private var terms: Shared<PurchaseTerms>? {
+        switch giver {
+        case .purchase(let terms): terms
+        case .grant: nil
+        }
+    }
 
     /// Whether the two would be shown as one interval.
     func continues(_ earlier: Reading) -> Bool {

@@ -23,11 +23,11 @@ extension WebOriginal {
     /// Reads a chain of paid periods together with what was said of the subscription: what holds, and why, from the first
     /// period's start without gaps.
     func segments(of chain: PeriodChain, policy: AccessPolicy) -> [Segment] {
-        var segments: [Segment] = []
+        var builder = SegmentBuilder(of: chain)
         for (index, period) in chain.periods.enumerated() {
             let isLast = index + 1 == chain.periods.count
             let next = isLast ? Timestamp.endless : chain.periods[index + 1].opening
-            var builder = SegmentBuilder(periodIndex: index, limit: next)
+            builder.beginPeriod(index, limit: next)
             let reason: ReasonCode = period.expiry == .endless ? .oneTimePurchase : .paidPeriod
             builder.append(.active, reason, until: period.end, from: period.opening, positions: period.positions)
             switch period.ending {
@@ -46,9 +46,8 @@ extension WebOriginal {
                 }
             }
             builder.append(.revoked, period.revocationReason, until: .endless, positions: period.positions)
-            segments.append(contentsOf: builder.segments)
         }
-        return segments
+        return builder.segments
     }
 
     /// Appends what holds after a period, until a later refund or dispute, which outranks it.
@@ -201,7 +200,7 @@ extension WebSubscription {
 extension SegmentBuilder {
     /// The reason to give after the segment that was appended last, where nothing else was said.
     fileprivate var reasonOfEnd: ReasonCode {
-        guard let last = segments.last else { return .expired }
+        guard let last else { return .expired }
         return switch last.state {
         case .inGracePeriod, .inBillingRetry: .billingGivenUp
         case .expired: last.reason

@@ -103,7 +103,7 @@ extension WebOriginal {
 
     /// The same for the item of a reading.
     package func charging(of reading: Reading, at instant: Timestamp) -> WebCharging? {
-        charging(of: reading.sold?.value, at: instant)
+        charging(of: reading.web, at: instant)
     }
 }
 

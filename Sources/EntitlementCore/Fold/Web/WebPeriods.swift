@@ -99,14 +99,14 @@ extension WebOriginal {
         fact.expiresDate = line.end
         fact.offer = trial == nil ? nil : Offer(type: 1, discount: "FREE_TRIAL")
         fact.revocation = withdrawal?.revocation
+        let web = WebPeriod(
+            item: item, invoiceID: draft.stated.value.invoiceID, opening: draft.opening, withdrawal: withdrawal?.cause,
+            isFree: draft.stated.value.amountPaid.map { $0 == 0 } ?? (line.amount == 0), isBridged: true,
+            heirs: heirs, yieldsAt: yieldsAt)
         return Period(
-            fact: fact, start: draft.start, end: end, expiry: line.end, ending: ending, revokedAt: withdrawal?.at,
-            positions: Set(positions).sorted(),
-            web: WebPeriod(
-                item: item, invoiceID: draft.stated.value.invoiceID, opening: draft.opening,
-                withdrawal: withdrawal?.cause,
-                isFree: draft.stated.value.amountPaid.map { $0 == 0 } ?? (line.amount == 0), isBridged: true,
-                heirs: heirs, yieldsAt: yieldsAt))
+            terms: PurchaseTerms(Shared(fact), expiry: line.end, revokedAt: withdrawal?.at, web: web),
+            start: draft.start,
+            end: end, ending: ending, positions: Set(positions).sorted())
     }
 
     /// The statement whose trial covers a line that cost nothing; `nil` where the line is not a trial's.
@@ -133,14 +133,15 @@ extension WebOriginal {
             fact.revocation = withdrawal?.revocation
             let revokedAt = withdrawal?.at ?? .endless
             let isRevoked = revokedAt < expiry
+            let web = WebPeriod(
+                item: nil, invoiceID: nil, opening: start, withdrawal: withdrawal?.cause,
+                isFree: payments.compactMap(\.value.amount).max() == 0, isBridged: false)
             return PeriodChain(periods: [
                 Period(
-                    fact: fact, start: start, end: isRevoked ? max(revokedAt, start) : expiry, expiry: expiry,
-                    ending: isRevoked ? .revoked : .ranOut, revokedAt: withdrawal?.at,
-                    positions: Set([paid.position, bought.position] + (withdrawal?.positions ?? [])).sorted(),
-                    web: WebPeriod(
-                        item: nil, invoiceID: nil, opening: start, withdrawal: withdrawal?.cause,
-                        isFree: payments.compactMap(\.value.amount).max() == 0, isBridged: false))
+                    terms: PurchaseTerms(Shared(fact), expiry: expiry, revokedAt: withdrawal?.at, web: web),
+                    start: start,
+                    end: isRevoked ? max(revokedAt, start) : expiry, ending: isRevoked ? .revoked : .ranOut,
+                    positions: Set([paid.position, bought.position] + (withdrawal?.positions ?? [])).sorted())
             ])
         }
     }
