@@ -150,19 +150,40 @@ package struct ChartProduct: Hashable, Sendable {
     }
 }
 
+/// What was sold, and in which app.
+///
+/// A life sells one thing or a few, and states it in hundreds of numbers, so these share it by reference.
+package struct ChartArticle: Hashable, Sendable {
+    private struct Name: Hashable, Sendable {
+        let product: ChartProduct
+        let app: String
+    }
+
+    private let name: Shared<Name>
+
+    package init(_ product: ChartProduct, app: String) { name = Shared(Name(product: product, app: app)) }
+
+    package var product: ChartProduct { name.value.product }
+
+    /// The bundle id; empty for what was bought on the web, which is each app's.
+    package var app: String { name.value.app }
+}
+
 /// One line of a chart before products are named: a figure of one thing sold, in one app.
 package struct ChartSeries: Hashable, Sendable {
     package let figure: ChartFigure
-    package let product: ChartProduct
-    /// The bundle id; empty for what was bought on the web, which is each app's.
-    package let app: String
+    private let article: ChartArticle
     /// The cohort's month, such as `2026-03`, or the currency's code; empty where a figure has neither.
     package let detail: String
 
-    package init(_ figure: ChartFigure, _ product: ChartProduct, app: String, detail: String = "") {
+    package init(_ figure: ChartFigure, _ article: ChartArticle, detail: String = "") {
         self.figure = figure
-        self.product = product
-        self.app = app
+        self.article = article
         self.detail = detail
     }
+
+    package var product: ChartProduct { article.product }
+
+    /// See ``ChartArticle/app``.
+    package var app: String { article.app }
 }

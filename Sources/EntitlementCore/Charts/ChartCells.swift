@@ -159,6 +159,6 @@ extension CanonicalReader {
             guard sold == nil else { throw .invalid("a product of the App Store with a price of Stripe's") }
             product = ChartProduct(appStore: productID)
         }
-        return ChartSeries(figure, product, app: try text(), detail: try text())
+        return ChartSeries(figure, ChartArticle(product, app: try text()), detail: try text())
     }
 }

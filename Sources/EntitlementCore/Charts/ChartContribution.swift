@@ -26,8 +26,8 @@ package struct ChartContribution: Sendable {
     }
 
     /// A fact at an instant.
-    mutating func note(_ figure: ChartFigure, _ product: ChartProduct, app: String, at instant: Timestamp) {
-        add(1, to: ChartSeries(figure, product, app: app), day: instant.daysSinceEpoch)
+    mutating func note(_ figure: ChartFigure, _ article: ChartArticle, at instant: Timestamp) {
+        add(1, to: ChartSeries(figure, article), day: instant.daysSinceEpoch)
     }
 
     /// Something that holds from one instant to before another.

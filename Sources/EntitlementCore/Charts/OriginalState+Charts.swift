@@ -12,29 +12,29 @@ extension OriginalState {
         for (number, chain) in chains(.empty).enumerated() {
             guard let first = chain.periods.first, first.isSubscription, !first.isFamilyShared else { continue }
             let segments = segments(of: chain, policy: Catalog.empty.policy)
-            addTrials(of: chain, names, to: &contribution)
-            addRenewals(of: chain, names, to: &contribution)
-            addRetries(of: chain, segments, names, to: &contribution)
+            let articles = names.articles(of: chain)
+            addTrials(of: chain, articles, to: &contribution)
+            addRenewals(of: chain, articles, to: &contribution)
+            addRetries(segments, articles, to: &contribution)
             for segment in segments {
                 guard let figure = segment.state.figure else { continue }
                 let period = chain.periods[segment.periodIndex]
                 pieces.append(
                     ChartPiece(
                         start: segment.start, end: segment.end, figure: figure, chain: number,
-                        product: names.product(of: period), app: period.fact.bundleID, isTrial: period.isTrial))
+                        article: articles[segment.periodIndex], isTrial: period.isTrial))
             }
         }
         let shown = ChartPiece.shown(pieces)
         for piece in shown {
-            contribution.hold(
-                ChartSeries(piece.figure, piece.product, app: piece.app), from: piece.start, until: piece.end)
+            contribution.hold(ChartSeries(piece.figure, piece.article), from: piece.start, until: piece.end)
         }
         addSubscribers(of: shown, to: &contribution)
         if let web {
             addWebRefunds(web, to: &contribution)
             web.addRevenue(to: &contribution)
         } else {
-            let sales = winningFacts().filter { !$0.isFamilyShared }
+            let sales = ChartSale.sales(winningTransactions())
             addRefunds(of: sales, to: &contribution)
             addRevenue(of: sales, to: &contribution)
         }
@@ -46,25 +46,25 @@ extension OriginalState {
     /// A free trial begins, before anything was paid for; it is converted where what follows it within sixty days was paid for.
     ///
     /// What is free for somebody who has paid before, as a gift or to win them back, is no trial.
-    private func addTrials(of chain: PeriodChain, _ names: ChartNames, to contribution: inout ChartContribution) {
-        var begun: Period?
+    private func addTrials(
+        of chain: PeriodChain, _ articles: [ChartArticle], to contribution: inout ChartContribution
+    ) {
+        var begun: Int?
         for (index, period) in chain.periods.enumerated() {
             let before = index > 0 ? chain.periods[index - 1] : nil
             guard !period.isTrial else {
                 // One that goes on in another period is one trial.
                 if before?.isTrial == true, let before, period.opening <= before.end { continue }
-                begun = period
-                contribution.note(
-                    .trialStarted, names.product(of: period), app: period.fact.bundleID, at: period.opening)
+                begun = index
+                contribution.note(.trialStarted, articles[index], at: period.opening)
                 continue
             }
             guard !period.isFree else { continue }
             guard let trial = begun, let before,
                 period.opening <= before.end.adding(milliseconds: Self.recoveryLimit)
             else { return }
-            let product = names.product(of: trial)
-            contribution.note(.trialConverted, product, app: trial.fact.bundleID, at: period.opening)
-            contribution.note(.trialConvertedOfStarted, product, app: trial.fact.bundleID, at: trial.opening)
+            contribution.note(.trialConverted, articles[trial], at: period.opening)
+            contribution.note(.trialConvertedOfStarted, articles[trial], at: chain.periods[trial].opening)
             return
         }
     }
@@ -75,14 +75,16 @@ extension OriginalState {
     // MARK: - Renewals
 
     /// A period that runs out is due to be renewed, unless it was known at its end that it would not be.
-    private func addRenewals(of chain: PeriodChain, _ names: ChartNames, to contribution: inout ChartContribution) {
+    private func addRenewals(
+        of chain: PeriodChain, _ articles: [ChartArticle], to contribution: inout ChartContribution
+    ) {
         for (index, period) in chain.periods.enumerated() where period.ending == .ranOut && period.end != .endless {
-            let (product, app) = (names.product(of: period), period.fact.bundleID)
+            let article = articles[index]
             let isDue = willRenew(period) ?? true
-            contribution.note(isDue ? .renewalDue : .renewalCancelled, product, app: app, at: period.end)
+            contribution.note(isDue ? .renewalDue : .renewalCancelled, article, at: period.end)
             guard let renewedAt = renewal(of: period, by: chain.periods.dropFirst(index + 1).first) else { continue }
-            contribution.note(.renewalMade, product, app: app, at: renewedAt)
-            if isDue { contribution.note(.renewalMadeOfDue, product, app: app, at: period.end) }
+            contribution.note(.renewalMade, article, at: renewedAt)
+            if isDue { contribution.note(.renewalMadeOfDue, article, at: period.end) }
         }
     }
 
@@ -103,21 +105,19 @@ extension OriginalState {
 
     /// Grace and billing retry after one period, which end with a payment or without.
     private func addRetries(
-        of chain: PeriodChain, _ segments: [Segment], _ names: ChartNames, to contribution: inout ChartContribution
+        _ segments: [Segment], _ articles: [ChartArticle], to contribution: inout ChartContribution
     ) {
         var isOpen = false
         for (index, segment) in segments.enumerated() {
-            let period = chain.periods[segment.periodIndex]
-            let (product, app) = (names.product(of: period), period.fact.bundleID)
             switch segment.state {
             case .inGracePeriod, .inBillingRetry:
-                if !isOpen { contribution.note(.retryEntered, product, app: app, at: segment.start) }
+                if !isOpen { contribution.note(.retryEntered, articles[segment.periodIndex], at: segment.start) }
                 isOpen = true
             case .active, .expired, .revoked:
                 if isOpen {
-                    let before = names.product(of: chain.periods[segments[index - 1].periodIndex])
+                    let before = articles[segments[index - 1].periodIndex]
                     let figure: ChartFigure = segment.state == .active ? .retryRecovered : .retryLost
-                    contribution.note(figure, before, app: app, at: segment.start)
+                    contribution.note(figure, before, at: segment.start)
                 }
                 isOpen = false
             }
@@ -131,21 +131,21 @@ extension OriginalState {
         guard let first = shown.firstIndex(where: { $0.figure == .active && !$0.isTrial }) else { return }
         let cohort = shown[first]
         let month = cohort.start.monthName
-        contribution.note(.begun, cohort.product, app: cohort.app, at: cohort.start)
+        contribution.note(.begun, cohort.article, at: cohort.start)
         contribution.add(
-            1, to: ChartSeries(.cohortBegun, cohort.product, app: cohort.app, detail: month),
+            1, to: ChartSeries(.cohortBegun, cohort.article, detail: month),
             day: cohort.start.daysSinceEpoch)
         for index in shown.indices[first...] {
             let piece = shown[index]
             let next = index + 1 < shown.endIndex ? shown[index + 1] : nil
             contribution.hold(
-                ChartSeries(.subscribed, piece.product, app: piece.app), from: piece.start, until: piece.end)
+                ChartSeries(.subscribed, piece.article), from: piece.start, until: piece.end)
             contribution.hold(
-                ChartSeries(.retained, cohort.product, app: cohort.app, detail: month), from: piece.start,
+                ChartSeries(.retained, cohort.article, detail: month), from: piece.start,
                 until: piece.end)
             if piece.end != .endless, next?.start != piece.end {
-                contribution.note(.churned, piece.product, app: piece.app, at: piece.end)
-                if let next { contribution.note(.resumed, next.product, app: next.app, at: next.start) }
+                contribution.note(.churned, piece.article, at: piece.end)
+                if let next { contribution.note(.resumed, next.article, at: next.start) }
             }
         }
     }
@@ -153,27 +153,27 @@ extension OriginalState {
     // MARK: - Refunds
 
     /// Each transaction that was refunded.
-    private func addRefunds(of sales: [TransactionFact], to contribution: inout ChartContribution) {
-        for fact in sales {
-            guard let revocation = fact.revocation, revocation.kind != .known(.familyRevoke) else { continue }
+    private func addRefunds(of sales: [ChartSale], to contribution: inout ChartContribution) {
+        for sale in sales {
+            guard let revocation = sale.stated.fact.revocation, revocation.kind != .known(.familyRevoke) else {
+                continue
+            }
             let isPart = revocation.kind == .known(.refundProrated)
-            contribution.note(
-                isPart ? .refundedInPart : .refunded, ChartProduct(appStore: fact.productID), app: fact.bundleID,
-                at: revocation.date)
+            contribution.note(isPart ? .refundedInPart : .refunded, sale.article, at: revocation.date)
         }
     }
 
     /// Each invoice or payment of the web that was refunded, and each that is disputed: one may be both.
     private func addWebRefunds(_ web: WebOriginal, to contribution: inout ChartContribution) {
         let invoices = web.chargedInvoices
-        func product(_ subject: WebPaymentGroups.Subject) -> ChartProduct {
-            web.invoice(of: [subject], among: invoices)?.product ?? web.boughtOnce
+        func article(_ subject: WebPaymentGroups.Subject) -> ChartArticle {
+            web.invoice(of: [subject], among: invoices)?.article ?? web.boughtOnce
         }
         for (subject, at, isPart) in web.subjectsRefunded {
-            contribution.note(isPart ? .refundedInPart : .refunded, product(subject), app: "", at: at)
+            contribution.note(isPart ? .refundedInPart : .refunded, article(subject), at: at)
         }
         for (subject, at) in web.subjectsDisputed {
-            contribution.note(.disputed, product(subject), app: "", at: at)
+            contribution.note(.disputed, article(subject), at: at)
         }
     }
 }
@@ -190,12 +190,11 @@ extension EntitlementState {
     }
 }
 
-extension TransactionFact {
-    fileprivate var isFamilyShared: Bool { ownership == .known(.familyShared) }
-}
-
 extension Period {
-    fileprivate var isFamilyShared: Bool { fact.isFamilyShared }
+    fileprivate var isFamilyShared: Bool { fact.ownership == .known(.familyShared) }
+
+    /// Whether another period was sold as the same product in the same app.
+    fileprivate func isSoldAlike(_ other: Period) -> Bool { fact.isSoldAlike(other.fact) }
 
     fileprivate var isTrial: Bool { fact.offer?.discount == "FREE_TRIAL" }
 
@@ -223,7 +222,22 @@ private struct ChartNames {
             (state.web?.lines ?? []).map { ($0.value.line.lineID, $0.value.line.product) }, uniquingKeysWith: { $1 })
     }
 
-    func product(of period: Period) -> ChartProduct {
+    /// What each period of a chain was sold as.
+    func articles(of chain: PeriodChain) -> [ChartArticle] {
+        var articles: [ChartArticle] = []
+        articles.reserveCapacity(chain.periods.count)
+        for (index, period) in chain.periods.enumerated() {
+            // Nearly all periods of the App Store's are of the product of the one before.
+            if let last = articles.last, web == nil, chain.periods[index - 1].isSoldAlike(period) {
+                articles.append(last)
+            } else {
+                articles.append(ChartArticle(product(of: period), app: period.fact.bundleID))
+            }
+        }
+        return articles
+    }
+
+    private func product(of period: Period) -> ChartProduct {
         guard let web, let sold = period.web else { return ChartProduct(appStore: period.fact.productID) }
         if sold.invoiceID != nil { return ChartProduct(web: nil, lines[period.fact.transactionID]) }
         if let named = web.payments.lazy.compactMap(\.value.catalogProductID).first {
@@ -236,6 +250,31 @@ private struct ChartNames {
     }
 }
 
+extension TransactionFact {
+    fileprivate func isSoldAlike(_ other: TransactionFact) -> Bool {
+        productID == other.productID && bundleID == other.bundleID
+    }
+}
+
+/// A purchase of the App Store's, as the statement that counts about it tells.
+struct ChartSale {
+    let stated: StatedTransaction
+    let article: ChartArticle
+
+    /// What was sold to the customers themselves; what family members share was sold to somebody else.
+    static func sales(_ transactions: [StatedTransaction]) -> [ChartSale] {
+        var sales: [ChartSale] = []
+        sales.reserveCapacity(transactions.count)
+        for stated in transactions where stated.fact.ownership != .known(.familyShared) {
+            let before = sales.last.flatMap { $0.stated.fact.isSoldAlike(stated.fact) ? $0.article : nil }
+            let article =
+                before ?? ChartArticle(ChartProduct(appStore: stated.fact.productID), app: stated.fact.bundleID)
+            sales.append(ChartSale(stated: stated, article: article))
+        }
+        return sales
+    }
+}
+
 /// A stretch in which one chain of periods reads as something that a chart counts.
 private struct ChartPiece {
     var start: Timestamp
@@ -243,8 +282,7 @@ private struct ChartPiece {
     let figure: ChartFigure
     /// The place of the chain among those of the original.
     let chain: Int
-    let product: ChartProduct
-    let app: String
+    let article: ChartArticle
     let isTrial: Bool
 
     /// What is shown of several chains: at each instant one, so that an original counts once.

@@ -4,23 +4,25 @@ extension OriginalState {
     /// Adds what was paid on the day on which it was paid, and what went back on the day of the refund or dispute.
     ///
     /// - Parameter sales: without what family members share, which somebody else paid for.
-    func addRevenue(of sales: [TransactionFact], to contribution: inout ChartContribution) {
-        for fact in sales {
-            let product = ChartProduct(appStore: fact.productID)
-            guard let price = fact.price else {
+    func addRevenue(of sales: [ChartSale], to contribution: inout ChartContribution) {
+        for sale in sales {
+            let (article, soldAt) = (sale.article, sale.stated.fact.purchaseDate)
+            guard let price = sale.stated.fact.price else {
                 // A free trial costs nothing, whether that is stated or not.
-                if fact.offer?.discount != "FREE_TRIAL" {
-                    contribution.note(.unpriced, product, app: fact.bundleID, at: fact.purchaseDate)
+                if sale.stated.fact.offer?.discount != "FREE_TRIAL" {
+                    contribution.note(.unpriced, article, at: soldAt)
                 }
                 continue
             }
-            contribution.add(price, as: .charged, product, app: fact.bundleID, at: fact.purchaseDate)
-            guard let revocation = fact.revocation, revocation.kind != .known(.familyRevoke) else { continue }
-            guard let part = revocation.part(of: price) else {
-                contribution.note(.unpriced, product, app: fact.bundleID, at: revocation.date)
+            contribution.add(price, as: .charged, article, at: soldAt)
+            guard let revocation = sale.stated.fact.revocation, revocation.kind != .known(.familyRevoke) else {
                 continue
             }
-            contribution.add(part, as: .paidBack, product, app: fact.bundleID, at: revocation.date)
+            guard let part = revocation.part(of: price) else {
+                contribution.note(.unpriced, article, at: revocation.date)
+                continue
+            }
+            contribution.add(part, as: .paidBack, article, at: revocation.date)
         }
     }
 }
@@ -31,7 +33,7 @@ extension WebOriginal {
         let invoices = chargedInvoices
         for invoice in invoices.values {
             guard let amount = invoice.amount else {
-                contribution.note(.unpriced, invoice.product, app: "", at: invoice.paidAt)
+                contribution.note(.unpriced, invoice.article, at: invoice.paidAt)
                 continue
             }
             contribution.add(invoice.shares(of: amount), as: .charged, at: invoice.paidAt)
@@ -39,9 +41,9 @@ extension WebOriginal {
         let bought = boughtOnce
         if let paidAt = paidOnceAt {
             if let amount = amountPaidOnce {
-                contribution.add(amount, as: .charged, bought, app: "", at: paidAt)
+                contribution.add(amount, as: .charged, bought, at: paidAt)
             } else {
-                contribution.note(.unpriced, bought, app: "", at: paidAt)
+                contribution.note(.unpriced, bought, at: paidAt)
             }
         }
         func addReturn(
@@ -49,9 +51,9 @@ extension WebOriginal {
         ) {
             let invoice = invoice(of: subjects, among: invoices)
             guard let amount else {
-                return contribution.note(.unpriced, invoice?.product ?? bought, app: "", at: instant)
+                return contribution.note(.unpriced, invoice?.article ?? bought, at: instant)
             }
-            guard let invoice else { return contribution.add(amount, as: figure, bought, app: "", at: instant) }
+            guard let invoice else { return contribution.add(amount, as: figure, bought, at: instant) }
             contribution.add(invoice.shares(of: amount), as: figure, at: instant)
         }
         for (refund, subjects) in refundsMade {
@@ -63,9 +65,9 @@ extension WebOriginal {
     }
 
     /// What was sold for a one-time payment; the first where it was for several things, since nobody says what each cost.
-    var boughtOnce: ChartProduct {
+    var boughtOnce: ChartArticle {
         let paid = whatWasPaid
-        return ChartProduct(web: paid.productIDs.first, paid.products.first)
+        return ChartArticle(ChartProduct(web: paid.productIDs.first, paid.products.first), app: "")
     }
 
     private var paidOnceAt: Timestamp? { whatWasPaid.at }
@@ -74,9 +76,9 @@ extension WebOriginal {
 extension ChartContribution {
     /// An amount at an instant.
     fileprivate mutating func add(
-        _ amount: Money, as figure: ChartFigure, _ product: ChartProduct, app: String, at instant: Timestamp
+        _ amount: Money, as figure: ChartFigure, _ article: ChartArticle, at instant: Timestamp
     ) {
-        let series = ChartSeries(figure, product, app: app, detail: amount.currency)
+        let series = ChartSeries(figure, article, detail: amount.currency)
         add(amount.thousandths, to: series, day: instant.daysSinceEpoch)
     }
 
@@ -84,12 +86,12 @@ extension ChartContribution {
         _ shares: [(line: WebLine, amount: Money)], as figure: ChartFigure, at instant: Timestamp
     ) {
         for (line, amount) in shares {
-            add(amount, as: figure, ChartProduct(web: nil, line.product), app: "", at: instant)
+            add(amount, as: figure, ChartArticle(ChartProduct(web: nil, line.product), app: ""), at: instant)
         }
     }
 }
 
 extension ChargedInvoice {
     /// What most of it was paid for.
-    var product: ChartProduct { ChartProduct(web: nil, dearest?.product) }
+    var article: ChartArticle { ChartArticle(ChartProduct(web: nil, dearest?.product), app: "") }
 }

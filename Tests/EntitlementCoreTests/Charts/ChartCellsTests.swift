@@ -6,7 +6,7 @@ import Testing
 @Suite("What is counted for charts")
 struct ChartCellsTests {
     private static func series(_ figure: ChartFigure, _ product: ChartProduct) -> ChartSeries {
-        ChartSeries(figure, product, app: "com.example", detail: figure == .retained ? "2026-03" : "")
+        ChartSeries(figure, ChartArticle(product, app: "com.example"), detail: figure == .retained ? "2026-03" : "")
     }
 
     @Test("contributions read back as they were written, in one spelling")
@@ -66,9 +66,9 @@ struct ChartCellsTests {
             until: try instant("2026-02-11T00:00:00.000Z"))
         contribution.hold(
             Self.series(.inBillingRetry, product), from: try instant("2026-03-01T00:00:00Z"), until: .endless)
-        contribution.note(.trialStarted, product, app: "", at: try instant("2026-02-01T00:00:00Z"))
-        contribution.note(.trialStarted, product, app: "", at: try instant("2025-12-31T23:59:59.999Z"))
-        contribution.note(.trialStarted, product, app: "", at: try instant("2026-04-01T00:00:00Z"))
+        contribution.note(.trialStarted, ChartArticle(product, app: ""), at: try instant("2026-02-01T00:00:00Z"))
+        contribution.note(.trialStarted, ChartArticle(product, app: ""), at: try instant("2025-12-31T23:59:59.999Z"))
+        contribution.note(.trialStarted, ChartArticle(product, app: ""), at: try instant("2026-04-01T00:00:00Z"))
         let cells = ChartCells(contribution)
         func values(_ chart: ChartName) -> [ChartFigure: [Int64]] {
             Dictionary(
@@ -83,9 +83,9 @@ struct ChartCellsTests {
         var contribution = ChartContribution()
         let sold = ChartProduct(web: nil, WebProduct(price: "price_1", product: "prod_1"))
         let day = Timestamp(milliseconds: Int64(0))
-        contribution.note(.trialStarted, sold, app: "", at: day)
-        contribution.note(.trialStarted, ChartProduct(web: "pro", nil), app: "", at: day)
-        contribution.note(.trialStarted, ChartProduct(appStore: "pro"), app: "other", at: day)
+        contribution.note(.trialStarted, ChartArticle(sold, app: ""), at: day)
+        contribution.note(.trialStarted, ChartArticle(ChartProduct(web: "pro", nil), app: ""), at: day)
+        contribution.note(.trialStarted, ChartArticle(ChartProduct(appStore: "pro"), app: "other"), at: day)
         let cells = ChartCells(contribution)
         let span = ChartSpan(.day, count: 1, upTo: day)
         let catalog = Catalog(products: [
