@@ -8,6 +8,8 @@ CREATE TABLE command_key (
     recorded_at timestamptz NOT NULL,
     -- What the answer to a command is made of that becomes no event by itself; it names nobody.
     answer bytea,
+    -- Of the id of the customer whom such a command is about, so that it is found when they are forgotten.
+    customer_sha256 bytea,
     PRIMARY KEY (ledger_id, command_key)
 );
 

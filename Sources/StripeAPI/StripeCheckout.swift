@@ -7,7 +7,7 @@ package struct StripeCheckoutOrder: Hashable, Sendable {
     /// The longest `client_reference_id`, in characters (Stripe, "Create a Checkout Session").
     private static let referenceLimit = 200
 
-    private let customer: CustomerID
+    package let customer: CustomerID
     private let productID: String
     private let price: String
     private let mode: StripeProduct.Mode

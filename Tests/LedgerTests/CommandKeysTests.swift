@@ -17,21 +17,21 @@ struct CommandKeysTests {
         let keys = CommandKeys(pool: try await TestDatabase.make().pool())
         let hash = Self.digest("a")
         #expect(try await keys.find(key: "k", requestHash: hash, now: Self.noon) == nil)
-        let record = try await keys.remember(key: "k", requestHash: hash, now: Self.noon)
+        let record = try await keys.remember(key: "k", requestHash: hash, about: nil, now: Self.noon)
         #expect(record == CommandRecord(requestHash: hash, position: 0, recordedAt: Self.noon))
         let lastMoment = Self.dayLater.adding(milliseconds: -1)
         for now in [Self.noon, lastMoment] {
-            #expect(try await keys.remember(key: "k", requestHash: hash, now: now) == record)
+            #expect(try await keys.remember(key: "k", requestHash: hash, about: nil, now: now) == record)
             #expect(try await keys.find(key: "k", requestHash: hash, now: now) == record)
             await #expect(throws: AppendRefusal.idempotencyConflict) {
-                try await keys.remember(key: "k", requestHash: Self.digest("b"), now: now)
+                try await keys.remember(key: "k", requestHash: Self.digest("b"), about: nil, now: now)
             }
             await #expect(throws: AppendRefusal.idempotencyConflict) {
                 try await keys.find(key: "k", requestHash: Self.digest("b"), now: now)
             }
         }
         #expect(try await keys.find(key: "k", requestHash: Self.digest("b"), now: Self.dayLater) == nil)
-        let again = try await keys.remember(key: "k", requestHash: Self.digest("b"), now: Self.dayLater)
+        let again = try await keys.remember(key: "k", requestHash: Self.digest("b"), about: nil, now: Self.dayLater)
         #expect(again == CommandRecord(requestHash: Self.digest("b"), position: 0, recordedAt: Self.dayLater))
     }
 
@@ -46,7 +46,7 @@ struct CommandKeysTests {
                 for number in 0..<24 {
                     group.addTask {
                         try await instances[number % 3].remember(
-                            key: key, requestHash: Self.digest("same"),
+                            key: key, requestHash: Self.digest("same"), about: nil,
                             now: start.adding(milliseconds: Int64(number)))
                     }
                 }
@@ -66,9 +66,9 @@ struct CommandKeysTests {
         let found = try await keys.find(key: "k", requestHash: hash, now: Self.noon)
         #expect(found?.position == position)
         await #expect(throws: AppendRefusal.idempotencyConflict) {
-            try await keys.remember(key: "k", requestHash: Self.digest("token"), now: Self.noon)
+            try await keys.remember(key: "k", requestHash: Self.digest("token"), about: nil, now: Self.noon)
         }
-        _ = try await keys.remember(key: "l", requestHash: Self.digest("token"), now: Self.noon)
+        _ = try await keys.remember(key: "l", requestHash: Self.digest("token"), about: nil, now: Self.noon)
         await #expect(throws: AppendRefusal.idempotencyConflict) {
             try await ledger.writer.append(
                 TestLedger.catalogDraft(TestLedger.catalog, deduplication: .command(key: "l", requestHash: hash)))
@@ -116,7 +116,7 @@ struct CommandKeysTests {
                 FROM generate_series(1, 12000) AS n
                 """)
         let justKept = Self.noon.adding(milliseconds: 1)
-        _ = try await keys.remember(key: "new", requestHash: Self.digest("a"), now: justKept)
+        _ = try await keys.remember(key: "new", requestHash: Self.digest("a"), about: nil, now: justKept)
         let holder = try await PostgresConnection.connect(database.serveConninfo)
         try await holder.execute(script: "BEGIN; SELECT FROM command_key WHERE command_key = 'old7' FOR UPDATE")
         #expect(try await keys.deleteExpired(now: Self.dayLater) == 11_999)

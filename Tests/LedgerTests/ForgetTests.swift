@@ -209,11 +209,15 @@ struct ForgetTests {
         }
         _ = try await ledger.writer.append(Self.notification(5, token: Self.bob, app: "70000000017", original: "2002"))
         let keys = CommandKeys(pool: ledger.pool)
-        _ = try await keys.remember(
-            key: "token-for-ann", requestHash: RandomDrafts.digest("ann"),
-            now: Timestamp(milliseconds: 1_800_000_000_000))
-
         let ann = try #require(CustomerID(Self.ann))
+        let bob = try #require(CustomerID(Self.bob))
+        let sent = Timestamp(milliseconds: Int64(1_800_000_000_000))
+        for (key, customer) in [("token-for-ann", ann), ("page-for-bob", bob), ("key-of-nobody", nil)] {
+            try await keys.keep([1], for: key, RandomDrafts.digest(key), about: customer, now: sent)
+        }
+        _ = try await keys.replace(
+            nil, with: [2], for: "page-for-ann", RandomDrafts.digest("page"), about: ann, now: sent)
+
         let forgetter = Self.forgetter(ledger)
         let preview = try #require(try await forgetter.preview(ann))
         #expect(preview.scope.evidencePositions == [1, 2, 3, 4, 5])
@@ -222,12 +226,14 @@ struct ForgetTests {
         late.evidence = gift.evidence
         _ = try await ledger.writer.append(late)
         #expect(try await forgetter.forget(ann, known: preview)?.evidence == 6)
-        #expect(try await Self.traces(of: [Self.ann, "token-for-ann"], in: ledger) == [])
+        #expect(try await Self.traces(of: [Self.ann, "token-for-ann", "page-for-ann"], in: ledger) == [])
+        for key in ["page-for-bob", "key-of-nobody"] {
+            #expect(try await keys.answer(to: key, RandomDrafts.digest(key), now: sent) == [1], "\(key)")
+        }
         let owner = try await ledger.database.owner()
         let left = try await owner.query("SELECT position FROM evidence ORDER BY position").rows.map { try $0.int(0) }
         #expect(left == [6], "the longer id is somebody else's")
         _ = try await ledger.writer.append(TestLedger.catalogDraft(TestLedger.catalog))
-        let bob = try #require(CustomerID(Self.bob))
         #expect(try await !ledger.reader.customerFacts(bob, environment: .production).facts.timelines().isEmpty)
         #expect(try await Verifier(pool: ledger.pool, derive: nil).run().erasedEvidence == 6)
     }

@@ -18,9 +18,13 @@ extension CommandKeys {
 
     /// Keeps what the answer to a command is made of; of two at once the first one's counts.
     ///
-    /// - Parameter answer: without anybody's identity, which could not be erased here.
-    package func keep(_ answer: [UInt8], for key: String, _ requestHash: Digest, now: Timestamp) async throws {
-        _ = try await remember(key: key, requestHash: requestHash, now: now)
+    /// - Parameters:
+    ///   - answer: without anybody's identity, which could not be erased here.
+    ///   - customer: see ``remember(key:requestHash:about:now:)``.
+    package func keep(
+        _ answer: [UInt8], for key: String, _ requestHash: Digest, about customer: CustomerID?, now: Timestamp
+    ) async throws {
+        _ = try await remember(key: key, requestHash: requestHash, about: customer, now: now)
         try await run { connection in
             _ = try connection.query(
                 """
@@ -35,22 +39,25 @@ extension CommandKeys {
     /// - Parameters:
     ///   - old: what ``answer(to:_:now:)`` told.
     ///   - new: without anybody's identity, which could not be erased here.
+    ///   - customer: see ``remember(key:requestHash:about:now:)``.
     /// - Returns: what is kept now.
     package func replace(
-        _ old: [UInt8]?, with new: [UInt8], for key: String, _ requestHash: Digest, now: Timestamp
+        _ old: [UInt8]?, with new: [UInt8], for key: String, _ requestHash: Digest, about customer: CustomerID,
+        now: Timestamp
     ) async throws -> [UInt8] {
         let expiry = now.adding(milliseconds: -CommandRecord.lifetimeMilliseconds)
         return try await run { connection in
             try connection.query(
                 """
-                INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at, answer)
-                VALUES ($1, $2, $3, 0, $4, $5)
+                INSERT INTO command_key
+                    (ledger_id, command_key, request_sha256, position, recorded_at, answer, customer_sha256)
+                VALUES ($1, $2, $3, 0, $4, $5, $8)
                 ON CONFLICT (ledger_id, command_key) DO UPDATE SET recorded_at = excluded.recorded_at, answer = excluded.answer
                 WHERE command_key.recorded_at <= $6 OR command_key.answer IS NOT DISTINCT FROM $7
                 """,
                 [
                     .int4(Int32(ledgerID)), .text(key), .bytes(requestHash.bytes), .timestamp(now.milliseconds),
-                    .bytes(new), .timestamp(expiry.milliseconds), .bytes(old),
+                    .bytes(new), .timestamp(expiry.milliseconds), .bytes(old), .bytes(Self.hash(of: customer)),
                 ])
             return try connection.query(
                 "SELECT answer FROM command_key WHERE ledger_id = $1 AND command_key = $2 AND answer IS NOT NULL",

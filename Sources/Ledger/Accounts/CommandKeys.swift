@@ -1,4 +1,5 @@
 package import EntitlementCore
+import OpenSSLCrypto
 package import PostgresClient
 
 /// A command that was carried out under an idempotency key.
@@ -41,34 +42,42 @@ package struct CommandKeys: Sendable {
     ///
     /// Of many at once, on any number of instances, one takes it, and all get its record.
     ///
+    /// - Parameter customer: whom the command is about; when they are forgotten, so is the key.
     /// - Throws: `AppendRefusal.idempotencyConflict` when it was taken for another request, else `LedgerError`.
-    package func remember(key: String, requestHash: Digest, now: Timestamp) async throws -> CommandRecord {
-        let record = try await run { try Self.take(key, requestHash, now: now, on: $0) }
+    package func remember(
+        key: String, requestHash: Digest, about customer: CustomerID?, now: Timestamp
+    ) async throws -> CommandRecord {
+        let record = try await run { try Self.take(key, requestHash, about: customer, now: now, on: $0) }
         return try record.checked(against: requestHash)
     }
 
     /// The record of a key, which is made unless it was taken in the last 24 hours; it may be of another request.
     static func take(
-        _ key: String, _ requestHash: Digest, now: Timestamp, on connection: isolated PostgresConnection
+        _ key: String, _ requestHash: Digest, about customer: CustomerID?, now: Timestamp,
+        on connection: isolated PostgresConnection
     ) throws -> CommandRecord {
         let expiry = now.adding(milliseconds: -CommandRecord.lifetimeMilliseconds)
         for _ in 0..<attempts {
             try connection.query(
                 """
-                INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
-                VALUES ($1, $2, $3, 0, $4)
+                INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at, customer_sha256)
+                VALUES ($1, $2, $3, 0, $4, $6)
                 ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
-                    position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL
+                    position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL,
+                    customer_sha256 = excluded.customer_sha256
                 WHERE command_key.recorded_at <= $5
                 """,
                 [
                     .int4(Int32(ledgerID)), .text(key), .bytes(requestHash.bytes), .timestamp(now.milliseconds),
-                    .timestamp(expiry.milliseconds),
+                    .timestamp(expiry.milliseconds), .bytes(customer.map(hash(of:))),
                 ])
             if let record = try read(key, on: connection) { return record }
         }
         throw LedgerError(.unavailable, "an idempotency key was deleted while it was being taken; try again")
     }
+
+    /// Finds the commands about a customer.
+    static func hash(of customer: CustomerID) -> [UInt8] { SHA256.hash(Array(customer.value.utf8)) }
 
     /// Deletes the keys that no longer count; returns how many there were.
     @discardableResult

@@ -1,7 +1,7 @@
 package import EntitlementCore
 import PostgresClient
 
-/// A command that becomes no event by itself, sent with an idempotency key.
+/// A command that becomes no event by itself and is about no customer, sent with an idempotency key.
 ///
 /// Its result is kept under the key by the same transaction that carries it out. So it is done once, however often and
 /// concurrently it is sent, and whichever process dies in between.
@@ -27,7 +27,7 @@ package struct KeyedCommand: Sendable, Hashable {
     ///
     /// It has to come before every other lock, so that two transactions cannot deadlock.
     func take(on connection: isolated PostgresConnection) throws -> Kept {
-        let record = try CommandKeys.take(key, requestHash, now: now, on: connection)
+        let record = try CommandKeys.take(key, requestHash, about: nil, now: now, on: connection)
         guard record.requestHash == requestHash else { return .other }
         let kept = try connection.query(
             """

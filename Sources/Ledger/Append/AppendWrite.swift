@@ -230,7 +230,7 @@ enum AppendWrite {
             INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
             SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::timestamptz[])
             ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
-                position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL
+                position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL, customer_sha256 = NULL
             """,
             [
                 .int4(Int32(ledgerID)), .textArray(commands.map(\.key.text)),

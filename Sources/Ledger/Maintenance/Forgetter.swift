@@ -60,7 +60,7 @@ package struct Forgetter: Sendable {
             known = nil
             guard let end = try await run({ try Self.end(after: before.end, on: $0) }) else { continue }
             let current = try await advance(before, to: end)
-            try await forgetCommands(of: current)
+            try await forgetCommands(about: customer, current)
             switch try await erase(customer, current) {
             case .done(let outcome): return outcome
             case .isSomebodyElse: continue
@@ -129,16 +129,21 @@ package struct Forgetter: Sendable {
 
     /// An idempotency key is the sender's own text, and the hash beside it may be found by trying.
     ///
-    /// A key is worth nothing by now, or belongs to somebody who is about to be unknown; one of a request for a token
-    /// names no event, so all of those go, and such a request sent again gets a new token. On its own, because appends
-    /// take these rows after the head.
-    private func forgetCommands(of known: ForgettingPreview) async throws {
+    /// So the keys of commands about this customer go: of those that became events, and of the others, such as requests for a
+    /// token. On its own, because appends take these rows after the head.
+    private func forgetCommands(about customer: CustomerID, _ known: ForgettingPreview) async throws {
+        let ids = Set(known.scope.identities.map(\.value) + [customer.value]).compactMap { CustomerID($0) }
         try await run { connection in
             // Else they may be others' keys by now. Erasing finds that out, too, and everything is looked for anew.
             guard try known.end.isHeld(on: connection) else { return }
             try connection.query(
-                "DELETE FROM command_key WHERE ledger_id = $1 AND (position = 0 OR position = ANY($2))",
-                [.int(ledgerID), .intArray(known.scope.positions)])
+                """
+                DELETE FROM command_key
+                WHERE ledger_id = $1 AND (position = ANY($2) OR customer_sha256 = ANY($3))
+                """,
+                [
+                    .int(ledgerID), .intArray(known.scope.positions), .bytesArray(ids.map(CommandKeys.hash(of:))),
+                ])
         }
     }
 

@@ -68,7 +68,7 @@ extension Application {
         }
     }
 
-    /// The part of a command's answer that could read differently later: it is made the first time, and kept for
+    /// The part of an answer to a command about no customer that could read differently later: it is made the first time, and kept for
     /// repetitions.
     ///
     /// - Parameter make: without a secret, and without anybody's identity, which could not be erased there.
@@ -78,7 +78,7 @@ extension Application {
         if let kept = try await commandKeys.answer(to: key, hash, now: now()) { return kept }
         let made = try await make()
         // Of two at once the first one's counts.
-        try await commandKeys.keep(made, for: key, hash, now: now())
+        try await commandKeys.keep(made, for: key, hash, about: nil, now: now())
         return try await commandKeys.answer(to: key, hash, now: now()) ?? made
     }
 

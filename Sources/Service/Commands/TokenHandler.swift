@@ -18,7 +18,7 @@ extension Application {
         var issuedAt = now()
         if let command = try commandKey(of: call) {
             issuedAt = try await commandKeys.remember(
-                key: command.key, requestHash: command.requestHash, now: issuedAt
+                key: command.key, requestHash: command.requestHash, about: customer, now: issuedAt
             ).recordedAt
         }
         let token = CustomerTokenClaims(

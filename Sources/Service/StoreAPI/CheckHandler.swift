@@ -40,7 +40,7 @@ extension Application {
             }
             if let command {
                 try await commandKeys.keep(
-                    try WireJSON.encode(outcome), for: command.key, command.requestHash, now: now())
+                    try WireJSON.encode(outcome), for: command.key, command.requestHash, about: nil, now: now())
             }
             return try await answer(outcome, call)
         } catch let refusal as StoreChecks.Refusal {

@@ -47,7 +47,7 @@ extension Application {
             // Before anything else is asked of the store, which may take seconds.
             if let command {
                 try await commandKeys.keep(
-                    try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
+                    try WireJSON.encode(document), for: command.key, command.requestHash, about: nil, now: now())
             }
             do {
                 _ = try await extending.confirm(known, within: limits.storePatience / 2)

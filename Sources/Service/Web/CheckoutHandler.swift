@@ -42,7 +42,8 @@ extension Application {
             try await self.page(of: sale, shop, environment, until: end)
         }
         if let command {
-            try await commandKeys.keep(try WireJSON.encode(document), for: command.key, command.requestHash, now: now())
+            try await commandKeys.keep(
+                try WireJSON.encode(document), for: command.key, command.requestHash, about: customer, now: now())
         }
         return try answer(document)
     }

@@ -65,7 +65,7 @@ extension Application {
         let counts = try WireJSON.decode(
             OpenedPage.self,
             from: try await commandKeys.replace(
-                kept, with: try WireJSON.encode(made), for: sale.key, hash, now: now()))
+                kept, with: try WireJSON.encode(made), for: sale.key, hash, about: sale.order.customer, now: now()))
         guard counts.page.id != made.page.id else { return made.page }
         // Somebody else was quicker, and one page is enough.
         _ = try? await close(made.page.id, shop, until: end)
