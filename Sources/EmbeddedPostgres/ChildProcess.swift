@@ -101,15 +101,23 @@ enum ChildProcess {
                 break
             }
         }
-        var status: Int32 = 0
-        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
-        return (exitStatus(status), String(decoding: output, as: UTF8.self))
+        guard let status = try end(of: pid, waiting: true) else {
+            throw EmbeddedPostgresError(.startFailed, "process \(pid) ended, and did not say how")
+        }
+        return (status, String(decoding: output, as: UTF8.self))
     }
 
     /// The exit status (or 128 + signal) of a child of ours that has ended, which collects it; `nil` while it runs.
-    static func end(of pid: pid_t) -> Int32? {
+    ///
+    /// - Throws: where the system does not tell: a child of which nothing is known may have failed.
+    static func end(of pid: pid_t, waiting: Bool = false) throws(EmbeddedPostgresError) -> Int32? {
         var status: Int32 = 0
-        return waitpid(pid, &status, WNOHANG) == 0 ? nil : exitStatus(status)
+        while true {
+            let ended = waitpid(pid, &status, waiting ? 0 : WNOHANG)
+            if ended == 0 { return nil }
+            if ended > 0 { return exitStatus(status) }
+            guard errno == EINTR else { throw .system("waitpid", "process \(pid)") }
+        }
     }
 
     private static func exitStatus(_ status: Int32) -> Int32 {

@@ -73,7 +73,7 @@ struct ClusterBackup {
             var (copied, since) = (Int64(-1), ContinuousClock.now)
             while true {
                 let isStuck = .now - since > Self.patience
-                if let status = ChildProcess.end(of: process) {
+                if let status = try ChildProcess.end(of: process) {
                     try Task.checkCancellation()
                     guard !isStuck else { throw stuck }
                     guard status == 0 else { throw failure(status) }

@@ -9,6 +9,8 @@ struct Rightful {
         let hasOutput = Descriptors.fillStandard()
         // A reader that goes away is an error of the write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
+        // Whoever ignores the ends of children hands that on, and then nobody could tell how `initdb` ended.
+        signal(SIGCHLD, SIG_DFL)
         let context = CommandContext(
             environment: ProcessInfo.processInfo.environment, isRoot: geteuid() == 0,
             isTerminal: isatty(STDERR_FILENO) == 1, hasOutput: hasOutput,
