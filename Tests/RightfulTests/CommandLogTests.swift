@@ -1,6 +1,7 @@
 import EntitlementCore
 import Foundation
 import Service
+import TestSupport
 import Testing
 
 @testable import rightful
@@ -25,12 +26,9 @@ struct CommandLogTests {
             }
         }
         if isInterrupted { command.cancel() }
-        let read = Task.detached {
-            try await Task.sleep(for: .milliseconds(200))
-            return try pipe.fileHandleForReading.readToEnd() ?? Data()
-        }
+        async let read = pipe.fileHandleForReading.untilEnd(after: .milliseconds(200))
         await #expect(throws: Failure.self) { try await command.value }
         try pipe.fileHandleForWriting.close()
-        #expect(try await read.value.count > long.utf8.count)
+        #expect(try await read.count > long.utf8.count)
     }
 }

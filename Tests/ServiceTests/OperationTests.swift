@@ -4,6 +4,7 @@ import Foundation
 import HTTPServer
 import Ledger
 import PostgresClient
+import TestSupport
 import Testing
 
 @testable import Service
@@ -82,10 +83,10 @@ struct OperationTests {
         }
         // The pipe is full meanwhile.
         try await Task.sleep(for: .milliseconds(300))
-        async let read = Task.detached { try pipe.fileHandleForReading.readToEnd() }.value
+        async let read = pipe.fileHandleForReading.untilEnd()
         await log.flush()
         try pipe.fileHandleForWriting.close()
-        let lines = String(decoding: try await read ?? Data(), as: UTF8.self).split(separator: "\n")
+        let lines = String(decoding: try await read, as: UTF8.self).split(separator: "\n")
         #expect(lines.map { String($0.prefix { $0 != " " }) } == (0..<2000).map(String.init))
     }
 
@@ -235,7 +236,7 @@ struct OperationTests {
         let pipe = Pipe()
         let writer = LogWriter(descriptor: pipe.fileHandleForWriting.fileDescriptor)
         let logger = Logger(level: .info, now: { .earliest }, sink: { writer.write($0) })
-        async let read = Task.detached { try pipe.fileHandleForReading.readToEnd() }.value
+        async let read = pipe.fileHandleForReading.untilEnd()
         await withTaskGroup(of: Void.self) { group in
             for task in 0..<8 {
                 group.addTask { for _ in 0..<50 { logger.log(.info, String(repeating: "\(task)", count: 500)) } }
@@ -244,7 +245,7 @@ struct OperationTests {
         logger.log(.debug, "not this one")
         await writer.flush()
         try pipe.fileHandleForWriting.close()
-        let text = String(decoding: try await read ?? Data(), as: UTF8.self)
+        let text = String(decoding: try await read, as: UTF8.self)
         let lines = text.split(separator: "\n")
         #expect(lines.count == 400)
         for line in lines { _ = try WireValue(json: String(line)) }
