@@ -157,17 +157,19 @@ package struct WebhookProjector: Sendable {
         var page = AnswerChangePage(scopes, applied, catalogs, teller, present: present, show: show)
         // Beside a backlog of events, too: whoever has lapsed meanwhile is told of in time, unless the backlog is about them.
         let limit = min(pageCustomers * (head > checkpoint ? 4 : 1), share)
+        // Time stands still for an endpoint that is made or changed next: what changes after that is for it to hear.
+        let change = head > checkpoint ? try EndpointEvent.first(after: checkpoint, on: connection) : nil
+        let instant = min(now, change?.recordedAt ?? now)
         var due: [WatchedAnswer] = []
         if !scopes.isEmpty {
             due += (ahead ?? []).prefix(max(1, limit / 2))
-            due += try WatchedAnswer.due(by: now, limit: limit - due.count, on: connection)
+            due += try WatchedAnswer.due(by: instant, limit: limit - due.count, on: connection)
         }
-        if !due.isEmpty { try page.pass(due, at: now, knownAt: checkpoint, until: .now + patience, on: connection) }
+        if !due.isEmpty { try page.pass(due, at: instant, knownAt: checkpoint, until: .now + patience, on: connection) }
         var reached = checkpoint
         var recorded: [OutboxMessage] = []
         var changed: [AnswerScope] = []
         if head > checkpoint {
-            let change = try EndpointEvent.first(after: checkpoint, on: connection)
             if let change, change.position == checkpoint + 1 {
                 try apply(change, page, on: connection)
                 return .more

@@ -160,6 +160,35 @@ struct AnswerChangeTests {
         #expect(begun.isEmpty || changes.contains { $0.cause == .event }, "seed \(seed)")
     }
 
+    @Test("an endpoint hears of what ends after it was made, also where its making is followed only then")
+    func madeBeforeAnEnd() async throws {
+        let clock = TestClock(Timestamp(milliseconds: Int64(1_790_000_000_000)))
+        let ledger = try await TestLedger(now: { clock.now })
+        let end = clock.now.adding(milliseconds: 10_000)
+        _ = try await ledger.writer.append(.endpoint("we_old"))
+        _ = try await ledger.writer.append(.grant("1", of: "pro", to: "bob", until: end))
+        // Its own end is told of to whoever was there then.
+        _ = try await ledger.writer.append(
+            .grant("2", of: "day", to: "eve", until: clock.now.adding(milliseconds: 9_000)))
+        try await Self.finish(WebhookProjector(ledger), at: clock.now)
+        clock.now = end.adding(milliseconds: -100)
+        _ = try await ledger.writer.append(.grant("3", of: "other", to: "ann"))
+        let made = try await ledger.writer.append(.endpoint("we_new"))
+        _ = try await ledger.writer.append(.grant("4", of: "other", to: "cid"))
+        clock.now = end.adding(milliseconds: 100)
+        try await Self.finish(WebhookProjector(ledger, pageEvents: 1), at: clock.now)
+        let told = try await ledger.pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT delivery.endpoint, message.position FROM webhook_message AS message
+                JOIN webhook_delivery AS delivery USING (ledger_id, number)
+                WHERE message.type = 1 AND message.cause = 3 ORDER BY message.number, delivery.endpoint
+                """
+            ).rows.map { "\(try $0.text(0)) \(try $0.int(1))" }
+        }
+        #expect(told == ["we_old 3", "we_new \(made.position)", "we_old \(made.position)"])
+    }
+
     /// Whether no link leads from an identity to another.
     private func isCustomer(
         _ ledger: TestLedger, _ identity: IdentityRef, _ environment: StoreEnvironment, knownAt position: Int64

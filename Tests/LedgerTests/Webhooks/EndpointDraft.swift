@@ -19,13 +19,15 @@ extension EventDraft {
             deduplication: .unique)
     }
 
-    /// Gives somebody an entitlement for good.
-    static func grant(_ id: String, of entitlement: String, to customer: String) -> EventDraft {
+    /// Gives somebody an entitlement; for good, where no end is said.
+    static func grant(
+        _ id: String, of entitlement: String, to customer: String, until: Timestamp? = nil
+    ) -> EventDraft {
         EventDraft(
             environment: .production, source: .api, occurredAt: nil,
             fact: .grant(
                 GrantFact(
-                    grantID: id, customer: IdentityRef(0), entitlementID: entitlement, until: nil, reason: "r")),
+                    grantID: id, customer: IdentityRef(0), entitlementID: entitlement, until: until, reason: "r")),
             identities: [customer], deduplication: .unique)
     }
 }
