@@ -1,0 +1,126 @@
+import EntitlementCore
+import Ledger
+import OpenSSLCrypto
+import PostgresClient
+import Service
+
+/// What a service needs of the ledger: where it reads and writes, who may, and what counts it.
+struct LedgerParts: Sendable {
+    let session: DatabaseSession
+    let tree: LogTree
+    /// The ledger's own id.
+    let ownID: String?
+    /// What signs checkpoints; `nil` where there is none.
+    let logKey: LogKey?
+    let metrics = Metrics(version: Version.number, foldVersion: OriginalState.foldVersion)
+    let writer: LedgerWriter
+    let reader: LedgerReader
+    let keys: APIKeyStore
+    let tokens: CustomerTokens
+    let commandKeys: CommandKeys
+    let passKeys: PassKeyRegister
+    /// Rings after each batch that was appended.
+    let appended = Doorbell()
+    let logger: Logger
+    /// Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
+    private let writing: PostgresPool
+
+    var clock: LedgerClock { session.clock }
+
+    init(
+        _ configuration: Configuration, logKey: Ed25519PrivateKey?, _ session: DatabaseSession, _ logger: Logger
+    ) async throws {
+        (self.session, self.logger) = (session, logger)
+        let clock = session.clock
+        try await clock.compare(through: session.pool)
+        tokens = Self.tokens(configuration, session, logger)
+        try await tokens.prepare(now: clock.now())
+        tree = LogTree(pool: session.pool)
+        let ownID = try await tree.end().ownID
+        self.ownID = ownID
+        self.logKey = logKey.map { LogKey(name: LogKeyFile.name(configuration, ownID: ownID), privateKey: $0) }
+        writing = session.pool(connections: 2)
+        writer = LedgerWriter(pool: writing, clock: clock) { [metrics, appended] batch in
+            metrics.record(batch)
+            appended.ring()
+        }
+        reader = LedgerReader(pool: session.pool, now: clock.now)
+        keys = APIKeyStore(pool: session.pool, writer: writer)
+        commandKeys = CommandKeys(pool: session.pool)
+        passKeys = PassKeyRegister(pool: session.pool, writer: writer)
+    }
+
+    private static func tokens(
+        _ configuration: Configuration, _ session: DatabaseSession, _ logger: Logger
+    ) -> CustomerTokens {
+        let unread = Throttle(.seconds(60), beginsOpen: true)
+        return CustomerTokens(keys: configuration.tokenKeys(pool: session.pool)) { reason in
+            guard unread.passes() else { return }
+            logger.log(
+                .error, "the keys of customer tokens cannot be read again: those read last go on counting",
+                [("reason", .string(reason))])
+        }
+    }
+
+    /// Records which keys sign passes; returns what is wrong where that fails, which is no reason not to serve.
+    func record(_ files: PassKeyFiles) async -> String? {
+        do {
+            if try await passKeys.record(files.ring.facts) {
+                logger.log(.info, "the log records other keys of passes from here on")
+            }
+            return nil
+        } catch {
+            return "the log cannot record which keys sign passes: \(error)"
+        }
+    }
+
+    /// What signs checkpoints into a directory; `nil` where nothing does.
+    func checkpoints(in directory: CheckpointDirectory?, _ watch: WorkWatch) -> CheckpointWriter? {
+        guard let logKey, let directory else { return nil }
+        return CheckpointWriter(
+            signer: CheckpointSigner(tree: tree, key: logKey), directory: directory, watch: watch)
+    }
+
+    /// Half of the time and one step after the other, so that those who ask are served first.
+    private static var rebuildLimits: Rebuilder.Limits {
+        var limits = Rebuilder.Limits()
+        limits.share = 0.5
+        limits.surveyShare = 0.05
+        limits.stepsAhead = 1
+        return limits
+    }
+
+    /// What goes on behind the answers, each until its task is cancelled.
+    func work(_ watch: WorkWatch, signing passKeys: PassKeyFiles) -> [BackgroundWork] {
+        let pool = session.pool
+        var work: [BackgroundWork] = [
+            BackgroundProjections(
+                rebuilder: Rebuilder(pool: pool, limits: Self.rebuildLimits), views: ViewProjector(pool: pool),
+                seen: SeenProjector(pool: pool), tree: TreeProjector(pool: pool), charts: ChartProjector(pool: pool),
+                watch: watch, logger: logger
+            ).run,
+            CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now).run,
+            PassKeyWatch(passKeys.ring.facts, register: self.passKeys, watch: watch, logger: logger).run,
+            ClockWatch(clock, metrics: metrics, logger: logger) { [clock] in try await clock.compare(through: pool) }
+                .run,
+        ]
+        if let cluster = session.cluster { work.append(EmbeddedKeeper(cluster: cluster, logger: logger).run) }
+        return work
+    }
+
+    /// Takes no more work than what it has begun.
+    func beginEnding() {
+        session.beginEnding()
+        writer.beginEnding()
+    }
+
+    /// Puts away what was begun, and writes a last checkpoint.
+    func end(_ checkpoints: CheckpointWriter?) async {
+        await writer.drain()
+        await checkpoints?.write()
+        await writing.close()
+    }
+}
+
+/// Something that goes on until its task is cancelled.
+typealias BackgroundWork = @Sendable () async -> Void
