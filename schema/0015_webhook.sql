@@ -105,6 +105,9 @@ CREATE INDEX webhook_delivery_line ON webhook_delivery (ledger_id, endpoint, ide
 WHERE state = 1 AND identity <> 0;
 CREATE INDEX webhook_delivery_withdrawn ON webhook_delivery (ledger_id, last_at) WHERE state = 4;
 CREATE INDEX webhook_delivery_number ON webhook_delivery (ledger_id, number);
+-- What waits and what was given up is counted, listed and sent again, beside much that was delivered.
+CREATE INDEX webhook_delivery_waiting ON webhook_delivery (ledger_id, endpoint, number) WHERE state = 1;
+CREATE INDEX webhook_delivery_failed ON webhook_delivery (ledger_id, endpoint, number) WHERE state = 3;
 
 -- How far each endpoint has come with each customer.
 CREATE TABLE webhook_line (

@@ -3,35 +3,10 @@ package import PostgresClient
 
 /// A delivery, as it is listed: never with what was sent.
 package struct ListedDelivery: Sendable {
-    package enum State: String, Sendable, Hashable, CaseIterable {
-        case waiting, delivered, failed
-        /// The customer was forgotten.
-        case withdrawn
-
-        fileprivate var number: Int16 {
-            switch self {
-            case .waiting: 1
-            case .delivered: 2
-            case .failed: 3
-            case .withdrawn: 4
-            }
-        }
-
-        fileprivate init(stored number: Int64) throws {
-            switch number {
-            case 1: self = .waiting
-            case 2: self = .delivered
-            case 3: self = .failed
-            case 4: self = .withdrawn
-            default: throw LedgerError(.corrupt, "a delivery has state \(number); there are 1 to 4")
-            }
-        }
-    }
-
     package let number: Int64
     /// What receivers know the message by; `nil` where the customer was forgotten.
     package let id: String?
-    package let state: State
+    package let state: DeliveryState
     /// `nil` where the customer was forgotten, and so are what it was about.
     package let type: MessageType?
     package let position: Int64?
@@ -58,7 +33,7 @@ package struct DeliveryList: Sendable {
 
     /// Those of an endpoint after a number, in their order.
     package func deliveries(
-        of endpoint: String, after number: Int64, limit: Int, state: ListedDelivery.State? = nil
+        of endpoint: String, after number: Int64, limit: Int, state: DeliveryState? = nil
     ) async throws -> [ListedDelivery] {
         try await pool.run(doing: "listing deliveries") { connection in
             try Self.deliveries(of: endpoint, after: number, limit: limit, state: state, on: connection)
@@ -66,7 +41,7 @@ package struct DeliveryList: Sendable {
     }
 
     private static func deliveries(
-        of endpoint: String, after number: Int64, limit: Int, state: ListedDelivery.State? = nil,
+        of endpoint: String, after number: Int64, limit: Int, state: DeliveryState? = nil,
         on connection: isolated PostgresConnection
     ) throws -> [ListedDelivery] {
         try connection.query(
@@ -78,9 +53,9 @@ package struct DeliveryList: Sendable {
             LEFT JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
             LEFT JOIN identity AS known ON known.ledger_id = $1 AND known.identity = delivery.identity
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number > $3
-                AND ($4::smallint IS NULL OR delivery.state = $4)
+                \(state.map { "AND delivery.state = \($0.number)" } ?? "")
             ORDER BY delivery.number LIMIT \(limit)
-            """, [.int(ledgerID), .text(endpoint), .int(number), .int2(state?.number)]
+            """, [.int(ledgerID), .text(endpoint), .int(number)]
         ).rows.map { try ListedDelivery($0) }
     }
 
@@ -127,42 +102,38 @@ package struct DeliveryList: Sendable {
         let oldest = now.adding(milliseconds: -Self.retention)
         let register = DeliveryRegister(pool: pool)
         let said = try await letGoOfForgottenNotices(now: now, limit: limit, register)
-        let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
-            try connection.query(
-                """
-                SELECT delivery.endpoint, delivery.number, message.id::text FROM (
-                    SELECT number, id FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY number LIMIT \(limit)
-                ) AS message
-                JOIN webhook_delivery AS delivery ON delivery.ledger_id = $1 AND delivery.number = message.number
-                WHERE delivery.state = 1
-                """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
-            ).rows.map { (try $0.text(0), try $0.int(1), try $0.text(2)) }
+        let (old, waiting) = try await pool.run(doing: "letting go of old deliveries") { connection in
+            // By when they were made: by their numbers, those that are not old would be gone through each time.
+            let old = try connection.query(
+                "SELECT number FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY at LIMIT \(limit)",
+                [.int(ledgerID), .timestamp(oldest.milliseconds)]
+            ).rows.map { try $0.int(0) }
+            return (old, try Self.waiting(old, on: connection))
         }
         try await register.note(
             waiting.map {
                 DeliveryOutcome(
-                    endpoint: $0.0, number: $0.1, messageID: $0.2, result: .dropped, at: now, status: nil,
-                    failure: "it waited for longer than deliveries are kept")
+                    endpoint: $0.endpoint, number: $0.number, messageID: $0.message, result: .dropped, at: now,
+                    status: nil, failure: "it waited for longer than deliveries are kept")
             })
         let isMore = try await pool.run(doing: "letting go of old deliveries") { connection in
             try connection.transaction { connection in
-                let old = try connection.query(
+                // Where a failover has lost one, its number may be a younger one's by now.
+                let gone = try connection.query(
                     """
-                    DELETE FROM webhook_message WHERE ledger_id = $1 AND number IN (
-                        SELECT number FROM webhook_message WHERE ledger_id = $1 AND at < $2 ORDER BY number
-                        LIMIT \(limit))
+                    DELETE FROM webhook_message WHERE ledger_id = $1 AND number = ANY ($2::bigint[]) AND at < $3
                     RETURNING number
-                    """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
+                    """, [.int(ledgerID), .intArray(old), .timestamp(oldest.milliseconds)]
                 ).rows.map { try $0.int(0) }
                 try connection.query(
                     "DELETE FROM webhook_delivery WHERE ledger_id = $1 AND number = ANY ($2::bigint[])",
-                    [.int(ledgerID), .intArray(old)])
+                    [.int(ledgerID), .intArray(gone)])
                 // What was withdrawn has no message any more: its turn comes with the numbers around it.
                 let withdrawn = try connection.query(
                     """
                     DELETE FROM webhook_delivery AS gone WHERE gone.ledger_id = $1 AND (gone.endpoint, gone.number) IN (
                         SELECT endpoint, number FROM webhook_delivery
-                        WHERE ledger_id = $1 AND state = 4 AND last_at < $2
+                        WHERE ledger_id = $1 AND state = \(DeliveryState.withdrawn.number) AND last_at < $2
                         ORDER BY last_at LIMIT \(limit))
                     """, [.int(ledgerID), .timestamp(oldest.milliseconds)]
                 ).affectedRows
@@ -171,7 +142,7 @@ package struct DeliveryList: Sendable {
             }
         }
         return Pruning(
-            isMore: isMore, undelivered: waiting.reduce(into: [:]) { $0[$1.0, default: 0] += 1 })
+            isMore: isMore, undelivered: waiting.reduce(into: [:]) { $0[$1.endpoint, default: 0] += 1 })
     }
 
     /// Gives up the last words about whoever was forgotten that could not be said in as long as is tried.
@@ -192,23 +163,30 @@ package struct DeliveryList: Sendable {
             ).rows.map { try $0.int(0) }
         }
         guard !numbers.isEmpty else { return false }
-        let waiting = try await pool.run(doing: "letting go of old deliveries") { connection in
-            try connection.query(
-                """
-                SELECT delivery.endpoint, delivery.number, message.id::text
-                FROM webhook_delivery AS delivery
-                JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
-                WHERE delivery.ledger_id = $1 AND delivery.number = ANY ($2::bigint[]) AND delivery.state = 1
-                """, [.int(ledgerID), .intArray(numbers)]
-            ).rows.map { (try $0.text(0), try $0.int(1), try $0.text(2)) }
-        }
+        let waiting = try await pool.run(doing: "letting go of old deliveries") { try Self.waiting(numbers, on: $0) }
         try await register.note(
             waiting.map {
                 DeliveryOutcome(
-                    endpoint: $0.0, number: $0.1, messageID: $0.2, result: .dropped, at: now, status: nil,
-                    failure: "the customer was forgotten, and it waited for longer than is tried")
+                    endpoint: $0.endpoint, number: $0.number, messageID: $0.message, result: .dropped, at: now,
+                    status: nil, failure: "the customer was forgotten, and it waited for longer than is tried")
             })
         return numbers.count == limit
+    }
+
+    /// What of some messages waits to be sent.
+    private static func waiting(
+        _ numbers: [Int64], on connection: isolated PostgresConnection
+    ) throws -> [(endpoint: String, number: Int64, message: String)] {
+        guard !numbers.isEmpty else { return [] }
+        return try connection.query(
+            """
+            SELECT delivery.endpoint, delivery.number, message.id::text
+            FROM webhook_delivery AS delivery
+            JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = delivery.number
+            WHERE delivery.ledger_id = $1 AND delivery.number = ANY ($2::bigint[])
+                AND delivery.state = \(DeliveryState.waiting.number)
+            """, [.int(ledgerID), .intArray(numbers)]
+        ).rows.map { (endpoint: try $0.text(0), number: try $0.int(1), message: try $0.text(2)) }
     }
 
     /// Lets go of what was a removed endpoint's; returns whether more is left.
@@ -246,7 +224,7 @@ extension ListedDelivery {
             try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
         }
         number = try row.int(0)
-        state = try State(stored: row.int(1))
+        state = try DeliveryState(stored: row.int(1))
         type = try row.optionalInt(2).map { try MessageType(stored: $0) }
         position = try row.optionalInt(3)
         at = try instant(4)

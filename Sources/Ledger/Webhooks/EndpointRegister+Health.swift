@@ -35,9 +35,10 @@ extension EndpointRegister {
                 SELECT endpoint.endpoint, endpoint.failing_since,
                     CASE WHEN endpoint.held_until > clock_timestamp() THEN endpoint.held_until END,
                     (SELECT count(*) FROM webhook_delivery AS waiting WHERE waiting.ledger_id = $1
-                        AND waiting.endpoint = endpoint.endpoint AND waiting.state = 1),
+                        AND waiting.endpoint = endpoint.endpoint
+                        AND waiting.state = \(DeliveryState.waiting.number)),
                     (SELECT count(*) FROM webhook_delivery AS failed WHERE failed.ledger_id = $1
-                        AND failed.endpoint = endpoint.endpoint AND failed.state = 3)
+                        AND failed.endpoint = endpoint.endpoint AND failed.state = \(DeliveryState.failed.number))
                 FROM webhook_endpoint AS endpoint
                 WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = ANY ($2::text[])
                 """, [.int(ledgerID), .textArray(endpoints)]

@@ -41,10 +41,12 @@ extension Outbox {
                     AND line.identity = person.identity
                 JOIN identity AS known ON known.ledger_id = $1 AND known.identity = person.identity
                 CROSS JOIN LATERAL (
-                    SELECT count(*) FILTER (WHERE delivery.state = 1 AND delivery.attempts = 0 AND NOT delivery.is_taken)
-                            AS untold,
+                    SELECT count(*) FILTER (
+                            WHERE delivery.state = \(DeliveryState.waiting.number) AND delivery.attempts = 0
+                                AND NOT delivery.is_taken) AS untold,
                         (array_agg(message.after ORDER BY message.number DESC) FILTER (
-                            WHERE delivery.state = 2 OR delivery.attempts > 0 OR delivery.is_taken))[1] AS after
+                            WHERE delivery.state = \(DeliveryState.delivered.number) OR delivery.attempts > 0
+                                OR delivery.is_taken))[1] AS after
                     FROM webhook_message AS message
                     JOIN webhook_delivery AS delivery ON delivery.ledger_id = $1
                         AND delivery.endpoint = endpoint.endpoint AND delivery.number = message.number

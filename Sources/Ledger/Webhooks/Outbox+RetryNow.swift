@@ -33,7 +33,7 @@ extension Outbox {
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number IN (
                     SELECT later.number FROM webhook_delivery AS later
                     WHERE later.ledger_id = $1 AND later.endpoint = $2 AND later.due_at > statement_timestamp()
-                        AND later.state = 1 AND NOT later.is_taken
+                        AND later.state = \(DeliveryState.waiting.number) AND NOT later.is_taken
                     ORDER BY later.due_at LIMIT \(left))
                 """, named
             ).affectedRows
@@ -56,7 +56,8 @@ extension Outbox {
             """
             UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.due_at > clock_timestamp()
-                AND delivery.state = 1 AND NOT delivery.is_taken AND delivery.number = ANY ($3::bigint[])
+                AND delivery.state = \(DeliveryState.waiting.number) AND NOT delivery.is_taken
+                AND delivery.number = ANY ($3::bigint[])
             """, named + [.intArray(numbers)]
         ).affectedRows
         if hurried > 0 {

@@ -118,7 +118,8 @@ enum Outbox {
         let forgotten: [PostgresValue] = [.int(ledgerID), .intArray(identities.map(\.number).sorted())]
         let withdrawal = PostgresStatement(
             """
-            UPDATE webhook_delivery SET state = CASE state WHEN 1 THEN 4 ELSE state END, due_at = NULL,
+            UPDATE webhook_delivery SET due_at = NULL,
+                state = CASE state WHEN \(DeliveryState.waiting.number) THEN \(DeliveryState.withdrawn.number) ELSE state END,
                 last_at = coalesce(last_at, clock_timestamp())
             FROM webhook_message AS message
             WHERE webhook_delivery.ledger_id = $1 AND message.ledger_id = $1 AND message.identity <> 0
@@ -140,12 +141,14 @@ enum Outbox {
     ) throws -> Int {
         guard !numbers.isEmpty else { return 0 }
         let named: [PostgresValue] = [.int(ledgerID), .text(endpoint), .intArray(numbers)]
+        let waiting = DeliveryState.waiting.number
         let count = try connection.query(
             """
             WITH again AS (
-                UPDATE webhook_delivery SET state = 1, attempts = 0, first_at = NULL, status = NULL, failure = NULL,
+                UPDATE webhook_delivery SET state = \(waiting), attempts = 0, first_at = NULL, status = NULL, failure = NULL,
                     due_at = CASE WHEN identity = 0 THEN clock_timestamp() END
-                WHERE ledger_id = $1 AND endpoint = $2 AND number = ANY ($3::bigint[]) AND state IN (2, 3)
+                WHERE ledger_id = $1 AND endpoint = $2 AND number = ANY ($3::bigint[])
+                    AND state IN (\(DeliveryState.delivered.number), \(DeliveryState.failed.number))
                 RETURNING identity, environment
             ), counted AS (
                 UPDATE webhook_line AS line SET waiting = line.waiting + added.count
@@ -167,7 +170,7 @@ enum Outbox {
                 SELECT line.identity, line.environment, head.number FROM line CROSS JOIN LATERAL (
                     SELECT waiting.number FROM webhook_delivery AS waiting
                     WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = line.identity
-                        AND waiting.environment = line.environment AND waiting.state = 1 AND waiting.identity <> 0
+                        AND waiting.environment = line.environment AND waiting.state = \(waiting) AND waiting.identity <> 0
                     ORDER BY waiting.number LIMIT 1
                 ) AS head
             ), moved AS MATERIALIZED (
@@ -176,7 +179,7 @@ enum Outbox {
                 SELECT later.number, false FROM first CROSS JOIN LATERAL (
                     SELECT waiting.number FROM webhook_delivery AS waiting
                     WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = first.identity
-                        AND waiting.environment = first.environment AND waiting.state = 1 AND waiting.identity <> 0
+                        AND waiting.environment = first.environment AND waiting.state = \(waiting) AND waiting.identity <> 0
                         AND waiting.number > first.number AND waiting.due_at IS NOT NULL
                 ) AS later
             )

@@ -155,25 +155,31 @@ extension DeliveryList {
     private func numbers(
         of redelivery: Redelivery, to endpoint: String, after: Int64, limit: Int
     ) async throws -> [Int64] {
-        let (states, condition, values): ([Int16], String, [PostgresValue]) =
+        let (condition, values): (String?, [PostgresValue]) =
             switch redelivery {
             case .positions(let positions):
-                ([2, 3], "position BETWEEN $5 AND $6", [.int(positions.lowerBound), .int(positions.upperBound)])
-            case .failed: ([3], "true", [])
+                ("position BETWEEN $4 AND $5", [.int(positions.lowerBound), .int(positions.upperBound)])
+            case .failed: (nil, [])
             case .span(let since, let until):
                 (
-                    [2, 3], "at >= $5 AND at < $6",
+                    "at >= $4 AND at < $5",
                     [.timestamp(since.milliseconds), .timestamp((until ?? .latest).milliseconds)]
                 )
-            case .message(let id): ([2, 3], "id = $5::uuid", [.text(id)])
+            case .message(let id): ("id = $4::uuid", [.text(id)])
             }
+        let (waiting, failed) = (DeliveryState.waiting.number, DeliveryState.failed.number)
+        // Each state has an index of its own, which a list of them would pass by.
         let chosen =
-            values.isEmpty
-            ? """
-            SELECT number FROM webhook_delivery
-            WHERE ledger_id = $1 AND endpoint = $2 AND number > $3 AND state IN (1, 3)
-            """
-            : "SELECT number FROM webhook_message WHERE ledger_id = $1 AND number > $3 AND \(condition)"
+            condition.map {
+                "SELECT number FROM webhook_message WHERE ledger_id = $1 AND number > $3 AND \($0)"
+            }
+            ?? [waiting, failed].map {
+                """
+                SELECT number FROM webhook_delivery
+                WHERE ledger_id = $1 AND endpoint = $2 AND number > $3 AND state = \($0)
+                """
+            }.joined(separator: " UNION ALL ")
+        let ended = condition == nil ? "\(failed)" : "\(DeliveryState.delivered.number), \(failed)"
         return try await pool.run(doing: "looking for deliveries to be sent again") { connection in
             try connection.transaction(.readCommittedReadOnly) { connection in
                 try connection.goByIndex()
@@ -184,10 +190,10 @@ extension DeliveryList {
                     JOIN webhook_delivery AS delivery ON delivery.ledger_id = $1 AND delivery.endpoint = $2
                         AND delivery.number = chosen.number
                     JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = chosen.number
-                    WHERE delivery.state = ANY ($4::smallint[])
-                        OR (delivery.state = 1 AND delivery.due_at > clock_timestamp() AND NOT delivery.is_taken)
+                    WHERE delivery.state IN (\(ended))
+                        OR (delivery.state = \(waiting) AND delivery.due_at > clock_timestamp() AND NOT delivery.is_taken)
                     ORDER BY delivery.number LIMIT \(limit)
-                    """, [.int(ledgerID), .text(endpoint), .int(after), .int2Array(states)] + values
+                    """, [.int(ledgerID), .text(endpoint), .int(after)] + values
                 ).rows.map { try $0.int(0) }
             }
         }

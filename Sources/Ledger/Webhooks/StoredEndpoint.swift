@@ -155,13 +155,15 @@ extension EndpointRegister {
     /// message was not taken and is to be tried again later.
     package func isHeldUp(_ endpoint: Endpoint) async throws -> Bool {
         if endpoint.pause != nil { return true }
-        if try await standings(of: [endpoint.id])[endpoint.id]?.heldUntil != nil { return true }
         return try await pool.run(doing: "looking what an endpoint waits for") { connection in
             try connection.query(
                 """
                 SELECT EXISTS (
+                    SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = $2
+                        AND held_until > statement_timestamp()
+                ) OR EXISTS (
                     SELECT FROM webhook_delivery WHERE ledger_id = $1 AND endpoint = $2
-                        AND due_at > statement_timestamp() AND state = 1 AND NOT is_taken)
+                        AND due_at > statement_timestamp() AND state = \(DeliveryState.waiting.number) AND NOT is_taken)
                 """, [.int(ledgerID), .text(endpoint.id)]
             ).first?.bool(0) ?? false
         }

@@ -113,7 +113,7 @@ struct Parameter: Sendable {
     static let resolved = Parameter(
         "resolved", in: .query, .bool, "Those that are resolved (`true`), or open (`false`), alone")
     static let deliveryState = Parameter(
-        "state", in: .query, words(ListedDelivery.State.self), "Those in one state alone")
+        "state", in: .query, words(DeliveryState.self), "Those in one state alone")
     static let transactionID = Parameter(
         "transaction_id", in: .query, text(limit: identifierLimit),
         "An id of the App Store's, of an original transaction or of any period; or one of Stripe's")

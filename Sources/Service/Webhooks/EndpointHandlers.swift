@@ -211,7 +211,7 @@ extension Application {
         let webhooks = try ownWebhooks()
         let endpoint = try await endpoint(call, webhooks)
         let (after, limit) = try call.page()
-        let state = try call.word(.deliveryState, ListedDelivery.State.self)
+        let state = try call.word(.deliveryState, DeliveryState.self)
         let found = try await webhooks.list.deliveries(
             of: endpoint.id, after: after, limit: limit + 1, state: state)
         let page = found.prefix(limit)

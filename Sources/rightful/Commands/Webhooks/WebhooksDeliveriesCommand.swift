@@ -10,22 +10,22 @@ struct WebhooksDeliveriesCommand: Command {
         operands: ["ID"],
         options: [
             CommandUsage.Option(
-                "--state", "S", "one of \(ListedDelivery.State.allCases.map(\.rawValue).joined(separator: ", "))"),
+                "--state", "S", "one of \(DeliveryState.allCases.map(\.rawValue).joined(separator: ", "))"),
             CommandUsage.Option("--after", "N", "those after this number"),
             CommandUsage.Option("--limit", "N", "at most so many; default 100"),
             CommandUsage.Option("--json", nil, "print the answer of GET /v1/webhook_endpoints/ID/deliveries"),
         ])
 
     private let arguments: ParsedArguments
-    private let state: ListedDelivery.State?
+    private let state: DeliveryState?
     private let after: Int64
     private let limit: Int
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
         if let name = arguments.value("--state") {
-            guard let state = ListedDelivery.State(rawValue: name) else {
-                let known = ListedDelivery.State.allCases.map(\.rawValue).joined(separator: ", ")
+            guard let state = DeliveryState(rawValue: name) else {
+                let known = DeliveryState.allCases.map(\.rawValue).joined(separator: ", ")
                 throw arguments.error("--state is one of \(known), not '\(name)'")
             }
             self.state = state
