@@ -12,6 +12,7 @@ package actor WorkWatch {
         case consumption
         case drift
         case webhooks
+        case webhookUpkeep = "webhook_upkeep"
         case idempotencyKeys = "idempotency_keys"
         case checkpoints
         case passKeys = "pass_keys"

@@ -32,7 +32,6 @@ package struct WebhookDispatcher: Sendable {
     }
 
     private let register: DeliveryRegister
-    private let list: DeliveryList
     private let endpoints: EndpointRegister
     private let reader: LedgerReader
     private let transport: any OutgoingTransport
@@ -45,6 +44,7 @@ package struct WebhookDispatcher: Sendable {
     private let now: @Sendable () -> Timestamp
     private let bell = Doorbell()
     private let notices: EndpointNotices
+    private let upkeep: WebhookUpkeep
 
     /// - Parameters:
     ///   - transport: makes no connection to an address that is not allowed.
@@ -57,7 +57,6 @@ package struct WebhookDispatcher: Sendable {
         now: @escaping @Sendable () -> Timestamp
     ) {
         self.register = register
-        self.list = list
         self.endpoints = endpoints
         self.reader = reader
         self.transport = transport
@@ -68,6 +67,8 @@ package struct WebhookDispatcher: Sendable {
         self.intervals = intervals
         self.now = now
         notices = EndpointNotices(endpoints: endpoints, logger: logger, now: now)
+        upkeep = WebhookUpkeep(
+            list: list, endpoints: endpoints, notices: notices, intervals: intervals, logger: logger, now: now)
     }
 
     /// What carries messages: never to a private address, unless that is allowed, whatever name leads to it.
@@ -90,13 +91,15 @@ package struct WebhookDispatcher: Sendable {
 
     /// Works until the current task is cancelled; what is under way then is sent again by whoever comes next, at once.
     ///
-    /// - Parameter sends: whether anything is sent; else what is too old is let go of, and nothing more.
-    package func run(sends: Bool = true) async {
-        guard sends else { return await prune() }
+    /// - Parameters:
+    ///   - sends: whether anything is sent; else what is too old is let go of, and nothing more.
+    ///   - watch: says when what is too old cannot be let go of.
+    package func run(sends: Bool = true, _ watch: WorkWatch? = nil) async {
+        guard sends else { return await upkeep.run(watch) }
         let work = DeliveriesUnderWay(limit: underWayLimit)
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await noteOutcomes(of: work) }
-            group.addTask { await prune() }
+            group.addTask { await upkeep.run(watch) }
             group.addTask {
                 await withDiscardingTaskGroup { attempts in
                     while !Task.isCancelled {
@@ -209,38 +212,6 @@ package struct WebhookDispatcher: Sendable {
                 log("what came of webhooks cannot be noted now", error)
                 try? await Task.sleep(for: intervals.retry)
             }
-        }
-    }
-
-    private func prune() async {
-        var time = BelievedTime(now())
-        try? await Task.sleep(for: intervals.settle)
-        while !Task.isCancelled {
-            let instant = now()
-            if time.believes(instant) {
-                await letGo(at: instant)
-            } else {
-                logger.log(.warning, "the clock went ahead by itself: old deliveries of webhooks are kept for now")
-            }
-            try? await Task.sleep(for: intervals.prune)
-        }
-    }
-
-    private func letGo(at instant: Timestamp) async {
-        do {
-            var undelivered: [String: Int64] = [:]
-            // Also where it goes no further: what was let go of is found by nobody again.
-            defer { notices.tellUndelivered(undelivered) }
-            var isMore = true
-            while isMore {
-                let pruning = try await list.prune(now: instant)
-                undelivered.merge(pruning.undelivered, uniquingKeysWith: +)
-                isMore = pruning.isMore
-                try Task.checkCancellation()
-            }
-            try await endpoints.eraseFormer(now: instant)
-        } catch {
-            log("old deliveries of webhooks cannot be let go of now", error)
         }
     }
 

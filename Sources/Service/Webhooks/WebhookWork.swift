@@ -62,7 +62,7 @@ package struct WebhookWork: Sendable {
     /// - Parameter watch: says when it fails.
     package func run(_ watch: WorkWatch? = nil) async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await dispatcher.run(sends: sends) }
+            group.addTask { await dispatcher.run(sends: sends, watch) }
             group.addTask { await project(watch) }
             group.addTask { await lookAround() }
         }
