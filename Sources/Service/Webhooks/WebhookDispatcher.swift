@@ -113,9 +113,10 @@ package struct WebhookDispatcher: Sendable {
         let (results, left) = (work.takeResults(), work.takeLeft())
         guard !results.isEmpty || !left.isEmpty else { return }
         // In a task of its own, since this one is cancelled: what was taken need not be sent again, and the rest need not wait.
-        try? await Task { [register] in
-            try await register.note(results.map(\.outcome))
-            try await register.giveBack(left)
+        // Each by itself: where what came of some cannot be noted, the rest is left to others all the same.
+        await Task { [register] in
+            _ = try? await register.note(results.map(\.outcome))
+            try? await register.giveBack(left)
         }.value
     }
 

@@ -9,6 +9,9 @@ import Testing
 
 @Suite("Webhooks: work behind the service", .timeLimit(.minutes(1)))
 struct WebhookWorkTests {
+    private static let grant = #"{"entitlement":"premium","reason":"r"}"#
+    private static let types = #","types":["entitlements.changed"]"#
+
     @Test("where old deliveries cannot be let go of, status says so, and former secrets are erased all the same")
     func upkeep() async throws {
         let rig = try await ServiceRig.make()
@@ -41,6 +44,27 @@ struct WebhookWorkTests {
         while try await !failures.list().isEmpty { try await Task.sleep(for: .milliseconds(5)) }
         work.cancel()
         await work.value
+    }
+
+    @Test("what is under way at the stop is left to others, also where what came of the rest cannot be noted")
+    func stop() async throws {
+        let rig = try await ServiceRig.make()
+        let (well, slow) = (try Receiver(), try Receiver { _, _ in .silence })
+        _ = try await rig.endpoint(well, Self.types)
+        let silent = try ServiceRig.id(try await rig.endpoint(slow, Self.types))
+        // Noting writes this column, and giving back does not.
+        let owner = try await rig.database.owner()
+        try await owner.execute(script: "ALTER TABLE webhook_delivery RENAME COLUMN failure TO mislaid")
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        try await rig.telling {
+            try await well.wait("the grant") { $0.count == 1 }
+            while slow.requests.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        }
+        let isTaken = try await rig.pool.withConnection { connection in
+            try connection.query("SELECT is_taken FROM webhook_delivery WHERE endpoint = $1", [.text(silent)])
+                .row(0).bool(0)
+        }
+        #expect(!isTaken)
     }
 }
 
