@@ -102,13 +102,18 @@ package struct DeliveryRegister: Sendable {
         room: @Sendable (_ endpoint: String) -> Int = { _ in endpointLimit }
     ) async throws -> [DueDelivery] {
         try await pool.run(doing: "delivering webhooks") { connection in
-            try connection.transaction { connection in
+            // A look first: where nothing is due, there is no transaction.
+            let isDue = try connection.query(
+                "SELECT EXISTS (SELECT FROM webhook_endpoint WHERE \(Self.isReady("statement_timestamp()")))",
+                [.int(ledgerID), .textArray(full)]
+            ).row(0).bool(0)
+            guard isDue else { return [] }
+            return try connection.transaction { connection in
                 // First the locks: what is added until then is seen by what follows, and whatever comes later moves the row again.
                 let ready = try connection.query(
                     """
                     SELECT endpoint, is_hurried FROM webhook_endpoint
-                    WHERE ledger_id = $1 AND due_at <= clock_timestamp() AND NOT is_paused
-                        AND (held_until IS NULL OR held_until <= clock_timestamp()) AND endpoint <> ALL ($2::text[])
+                    WHERE \(Self.isReady("clock_timestamp()"))
                     ORDER BY due_at LIMIT \(limit) FOR UPDATE SKIP LOCKED
                     """,
                     [.int(ledgerID), .textArray(full)]
@@ -127,6 +132,14 @@ package struct DeliveryRegister: Sendable {
                 ).rows.map { try DueDelivery($0) }
             }
         }
+    }
+
+    /// Whether something is to be sent to an endpoint, and more of it may be under way.
+    private static func isReady(_ instant: String) -> String {
+        """
+        ledger_id = $1 AND due_at <= \(instant) AND NOT is_paused AND (held_until IS NULL OR held_until <= \(instant))
+            AND endpoint <> ALL ($2::text[])
+        """
     }
 
     /// It compares with one instant, which is later than the locks: what becomes due between a look for what is due and a look for

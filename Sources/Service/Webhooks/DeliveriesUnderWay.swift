@@ -22,6 +22,8 @@ final class DeliveriesUnderWay: Sendable {
     }
 
     private let state: Mutex<State>
+    /// Rung when there is a result to take.
+    private let bell = Doorbell()
 
     /// - Parameter limit: the most that may be under way.
     init(limit: Int) { state = Mutex(State(paces: DeliveryPaces(limit: limit))) }
@@ -66,7 +68,11 @@ final class DeliveriesUnderWay: Sendable {
                 state.left.append((delivery.endpoint, delivery.number, delivery.id))
             }
         }
+        if result != nil { bell.ring() }
     }
+
+    /// Returns when something came of an attempt since the last time, or when the task is cancelled; it is one task's.
+    func waitForResults() async { await bell.wait() }
 
     func takeResults() -> [AttemptResult] {
         state.withLock { state in
@@ -75,5 +81,8 @@ final class DeliveriesUnderWay: Sendable {
         }
     }
 
-    func giveBack(_ results: [AttemptResult]) { state.withLock { $0.results = results + $0.results } }
+    func giveBack(_ results: [AttemptResult]) {
+        state.withLock { $0.results = results + $0.results }
+        bell.ring()
+    }
 }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets one task sleep until a time has passed or another task rings.
+/// Lets one task sleep until another task rings, or a time has passed.
 package final class Doorbell: Sendable {
     private struct State {
         var sleeper: (number: Int, continuation: CheckedContinuation<Void, Never>)?
@@ -27,15 +27,19 @@ package final class Doorbell: Sendable {
         sleeper?.resume()
     }
 
-    /// Returns after a while at the latest, at once where it was rung since the last time, or when the task is cancelled.
-    func wait(for time: Duration) async {
+    /// Returns when it is rung, at once where it was since the last time, or when the task is cancelled.
+    ///
+    /// - Parameter time: after which it returns at the latest; `nil`: it waits for as long as it takes.
+    func wait(for time: Duration? = nil) async {
         let number = state.withLock { state in
             state.count += 1
             return state.count
         }
-        let alarm = Task {
-            try? await Task.sleep(for: time)
-            wake(number)
+        let alarm = time.map { time in
+            Task {
+                try? await Task.sleep(for: time)
+                wake(number)
+            }
         }
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -52,7 +56,7 @@ package final class Doorbell: Sendable {
         } onCancel: {
             wake(number)
         }
-        alarm.cancel()
+        alarm?.cancel()
     }
 
     private func wake(_ number: Int) {

@@ -19,6 +19,8 @@ package struct WebhookDispatcher: Sendable {
     package struct Intervals: Sendable {
         /// Between looks for what is due, where nothing was.
         package var idle = Duration.milliseconds(200)
+        /// Between looks for endpoints, where there are none; the first one of this instance is heard of at once.
+        package var unused = Duration.seconds(1)
         /// How long outcomes gather before they are noted together.
         package var gather = Duration.milliseconds(10)
         /// After something failed that is not the receivers': the database is away.
@@ -126,6 +128,7 @@ package struct WebhookDispatcher: Sendable {
         guard room > 0 else { return intervals.gather }
         do {
             try await endpoints.refresh()
+            guard endpoints.count > 0 else { return intervals.unused }
             let due = try await register.take(
                 full: work.full(), limit: Self.endpointsTaken, total: room
             ) { work.room(of: $0) }
@@ -196,6 +199,7 @@ package struct WebhookDispatcher: Sendable {
 
     private func noteOutcomes(of work: DeliveriesUnderWay) async {
         while !Task.isCancelled {
+            await work.waitForResults()
             try? await Task.sleep(for: intervals.gather)
             let results = work.takeResults()
             guard !results.isEmpty else { continue }

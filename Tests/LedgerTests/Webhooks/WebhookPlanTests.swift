@@ -107,4 +107,26 @@ struct WebhookPlanTests {
             #expect(try left.int(0) == Int64(Self.bulk - 8) && left.int(1) == Int64(Self.bulk - 8), "\(table)")
         }
     }
+
+    @Test("where nothing is due, looking for it is one statement and no transaction")
+    func idle() async throws {
+        let ledger = try await TestLedger()
+        try await Self.fill(ledger)
+        let pool = ledger.database.pool(connections: 1)
+        let register = DeliveryRegister(pool: pool)
+        for _ in 0..<3 { #expect(try await register.take(limit: 10).isEmpty) }
+        let executions = try await pool.withConnection { connection in
+            try connection.query(
+                """
+                SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements
+                WHERE statement LIKE '%FROM webhook_endpoint%' AND statement NOT LIKE '%pg_prepared_statements%'
+                """
+            ).rows.map { (sql: try $0.text(0), count: try $0.int(1)) }
+        }
+        #expect(executions.map(\.count) == [3] && executions[0].sql.hasPrefix("SELECT EXISTS"), "\(executions)")
+        try await ledger.database.owner().execute(script: "UPDATE webhook_delivery SET due_at = now() WHERE state = 1")
+        try await ledger.database.owner().execute(script: "UPDATE webhook_endpoint SET due_at = now()")
+        #expect(try await register.take(limit: 10).count == 5)
+        await pool.close()
+    }
 }

@@ -12,6 +12,86 @@ struct WebhookWorkTests {
     private static let grant = #"{"entitlement":"premium","reason":"r"}"#
     private static let types = #","types":["entitlements.changed"]"#
 
+    @Test("where there is no endpoint, the database is asked once a second whether there is one, and no more")
+    func idle() async throws {
+        let rig = try await ServiceRig.make()
+        let pool = rig.database.pool(connections: 1)
+        var intervals = WebhookDispatcher.Intervals()
+        intervals.prune = .seconds(3600)
+        let work = Task { await rig.dispatcher(on: pool, intervals).run() }
+        try await Task.sleep(for: .milliseconds(1500))
+        let executions = try await pool.withConnection { connection in
+            try connection.query(
+                "SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements ORDER BY statement"
+            ).rows.map { (sql: try $0.text(0), count: try $0.int(1)) }
+        }
+        work.cancel()
+        await work.value
+        #expect(!executions.contains { $0.sql.contains("FROM webhook_endpoint ") }, "\(executions)")
+        #expect(executions.filter { $0.sql.contains("ledger_head") }.reduce(0) { $0 + $1.count } <= 3, "\(executions)")
+        await pool.close()
+    }
+
+    @Test("an endpoint that is made at another instance is served within two seconds")
+    func elsewhere() async throws {
+        let rig = try await ServiceRig.make()
+        let receiver = try Receiver()
+        let another = EndpointRegister(pool: rig.pool, writer: rig.application.writer)
+        try await another.refresh()
+        let work = Task {
+            await rig.dispatcher(on: rig.pool, WebhookDispatcher.Intervals(), endpoints: another).run()
+        }
+        // It has looked, and found none.
+        try await Task.sleep(for: .milliseconds(200))
+        _ = try await rig.endpoint(receiver, Self.types)
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        let projector = WebhookProjector(
+            pool: rig.pool, settle: .zero, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift,
+            show: WebhookWork.show)
+        while try await projector.step(now: { rig.clock.now }).isUnfinished {}
+        let start = ContinuousClock.now
+        try await receiver.wait("the grant") { $0.count == 1 }
+        #expect(start.duration(to: .now) < .seconds(2))
+        work.cancel()
+        await work.value
+    }
+
+    @Test("whoever notes what came of attempts sleeps until something came of one")
+    func results() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.endpoint(try Receiver(), Self.types)
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        let projector = WebhookProjector(
+            pool: rig.pool, settle: .zero, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift,
+            show: WebhookWork.show)
+        while try await projector.step(now: { rig.clock.now }).isUnfinished {}
+        let delivery = try #require(try await DeliveryRegister(pool: rig.pool).take(limit: 1).first)
+        let work = DeliveriesUnderWay(limit: 4)
+        let isAwake = Tally(0)
+        let waiting = Task {
+            await work.waitForResults()
+            isAwake.put(1)
+        }
+        work.begin([delivery, delivery])
+        // What was not brought to its end is no result.
+        work.end(delivery, nil)
+        try await Task.sleep(for: .milliseconds(100))
+        #expect(!isAwake.isUp)
+        work.end(
+            delivery,
+            AttemptResult(
+                outcome: DeliveryOutcome(
+                    endpoint: delivery.endpoint, number: delivery.number, messageID: delivery.id, result: .delivered,
+                    at: rig.clock.now, status: 200, failure: nil)))
+        await waiting.value
+        let results = work.takeResults()
+        #expect(results.count == 1)
+        // What could not be noted is there to be taken again.
+        work.giveBack(results)
+        await work.waitForResults()
+        #expect(work.takeResults().count == 1)
+    }
+
     @Test("where old deliveries cannot be let go of, status says so, and former secrets are erased all the same")
     func upkeep() async throws {
         let rig = try await ServiceRig.make()
@@ -70,10 +150,14 @@ struct WebhookWorkTests {
 
 extension ServiceRig {
     /// What another process would send with.
-    fileprivate func dispatcher(on pool: PostgresPool, _ intervals: WebhookDispatcher.Intervals) -> WebhookDispatcher {
+    ///
+    /// - Parameter endpoints: what it knows of endpoints; `nil`: nothing yet.
+    fileprivate func dispatcher(
+        on pool: PostgresPool, _ intervals: WebhookDispatcher.Intervals, endpoints: EndpointRegister? = nil
+    ) -> WebhookDispatcher {
         WebhookDispatcher(
             register: DeliveryRegister(pool: pool), list: DeliveryList(pool: pool),
-            endpoints: EndpointRegister(pool: pool, writer: application.writer),
+            endpoints: endpoints ?? EndpointRegister(pool: pool, writer: application.writer),
             reader: LedgerReader(pool: pool, now: application.now),
             transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true,
             metrics: application.metrics, logger: application.logger, intervals: intervals, now: application.now)
