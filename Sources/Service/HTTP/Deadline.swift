@@ -22,5 +22,7 @@ func within<Value: Sendable>(
         timer.cancel()
     }
     for try await value in values { return value }
+    // Whoever is cancelled hears no more, too, and that says nothing of the time.
+    try Task.checkCancellation()
     return nil
 }
