@@ -77,7 +77,7 @@ final class RunningTransfer {
         var isInterim = false
         var body: [UInt8] = []
         var bodyBytes = 0
-        var isTooLarge = false
+        var excess: AnswerTooLarge?
         /// Of all lines of heads, and of what follows the body.
         var headBytes = 0
         static let headLimit = 64 << 10
@@ -148,7 +148,7 @@ final class RunningTransfer {
                     headers: Dictionary(progress.headers.map { ($0.name, $0.value) }) { first, _ in first },
                     body: progress.body))
         }
-        if progress.isTooLarge { return .failure(URLError(.dataLengthExceedsMaximum)) }
+        if let excess = progress.excess { return .failure(excess) }
         if progress.isRefused, code == CURLE_COULDNT_CONNECT { return .failure(AddressRefused()) }
         return .failure(URLError(URLError.Code(code)))
     }
@@ -175,7 +175,7 @@ final class RunningTransfer {
         guard let progress = progress(cls), let bytes else { return 0 }
         progress.bodyBytes += count
         guard progress.bodyBytes <= progress.answerLimit else {
-            progress.isTooLarge = true
+            progress.excess = AnswerTooLarge(part: .body, limit: progress.answerLimit)
             return 0
         }
         if progress.wantsBody { progress.body.append(contentsOf: UnsafeBufferPointer(start: bytes, count: count)) }
@@ -186,7 +186,7 @@ final class RunningTransfer {
         guard let progress = progress(cls), let bytes else { return 0 }
         progress.headBytes += count
         guard progress.headBytes <= Progress.headLimit else {
-            progress.isTooLarge = true
+            progress.excess = AnswerTooLarge(part: .head, limit: Progress.headLimit)
             return 0
         }
         // What comes behind the body is nobody's; and of what is no ASCII nothing is read, which could take long.

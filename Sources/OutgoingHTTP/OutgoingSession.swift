@@ -14,6 +14,23 @@ package struct AddressRefused: Error, CustomStringConvertible {
     package var description: String { "its host leads to an address that is not allowed" }
 }
 
+/// An answer was larger than is taken.
+package struct AnswerTooLarge: Error, Hashable, CustomStringConvertible {
+    package enum Part: String, Sendable {
+        case head, body
+    }
+
+    package let part: Part
+    /// In bytes.
+    package let limit: Int
+
+    package init(part: Part, limit: Int) { (self.part, self.limit) = (part, limit) }
+
+    package var description: String {
+        "the answer's \(part.rawValue) is larger than \(limit % (1 << 20) == 0 ? "\(limit >> 20) MiB" : "\(limit >> 10) KiB")"
+    }
+}
+
 /// Requests through libcurl, held to a size and a time.
 ///
 /// It follows no redirection, for what a request proves its sender by is for one server; uses no proxy and no password that
@@ -68,9 +85,7 @@ package struct OutgoingSession: OutgoingTransport {
 
 extension URLError {
     /// What happened, in plain words: Foundation's own hold the URL, with ids in it.
-    ///
-    /// - Parameter answerLimit: of the session that threw it.
-    package func words(answerLimit: Int) -> String {
+    package var words: String {
         switch code {
         case .timedOut: "the time was up"
         case .cannotFindHost, .dnsLookupFailed: "the host has no address"
@@ -79,7 +94,6 @@ extension URLError {
         case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
             .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot:
             "TLS failed"
-        case .dataLengthExceedsMaximum: "it is larger than \(answerLimit >> 20) MiB"
         default: "URL error \(code.rawValue)"
         }
     }

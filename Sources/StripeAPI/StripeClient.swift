@@ -206,8 +206,8 @@ package struct StripeClient: Sendable {
         switch error {
         case is CancellationError: StripeAPIError(.outOfTime, of: request.operation, "stopped before the answer came")
         case let error as URLError:
-            StripeAPIError(
-                .unavailable, of: request.operation, "no answer: \(error.words(answerLimit: Self.answerLimit))")
+            StripeAPIError(.unavailable, of: request.operation, "no answer: \(error.words)")
+        case let error as AnswerTooLarge: StripeAPIError(.unavailable, of: request.operation, "no answer: \(error)")
         default: StripeAPIError(.unavailable, of: request.operation, "no answer: \(type(of: error))")
         }
     }

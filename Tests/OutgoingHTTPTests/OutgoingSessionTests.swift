@@ -60,9 +60,12 @@ struct OutgoingSessionTests {
     @Test("no more is taken than is wanted, and an answer that is cut off is none")
     func size() async throws {
         let (endless, _) = try await Self.send(.endless, answerLimit: 1 << 20)
-        #expect(Self.failure(endless) == .dataLengthExceedsMaximum)
+        #expect(throws: AnswerTooLarge(part: .body, limit: 1 << 20)) { try endless.get() }
         let (cut, _) = try await Self.send(.cut("{"))
         #expect(Self.failure(cut) != nil)
+        for (limit, size) in [(64 << 10, "64 KiB"), (1 << 20, "1 MiB"), (4 << 20, "4 MiB")] {
+            #expect("\(AnswerTooLarge(part: .body, limit: limit))".hasSuffix(" than \(size)"))
+        }
         let (reset, _) = try await Self.send(.reset)
         #expect(Self.failure(reset) != nil)
     }
@@ -76,7 +79,7 @@ struct OutgoingSessionTests {
         #expect(answer.status == 503 && answer.header("Retry-After") == nil && answer.header("X-Plain") == "1")
         let lines = (0..<20).map { "X-\($0): " + String(repeating: "a", count: 4000) }
         let (large, _) = try await Self.send(.answer(200, headers: lines, "{}"))
-        #expect(Self.failure(large) == .dataLengthExceedsMaximum)
+        #expect(throws: AnswerTooLarge(part: .head, limit: 64 << 10)) { try large.get() }
     }
 
     @Test("an address that is not allowed is not connected to, whatever name leads to it")

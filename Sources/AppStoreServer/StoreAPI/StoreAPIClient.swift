@@ -199,7 +199,8 @@ package struct StoreAPIClient: Sendable {
     /// Foundation's own description of an error holds the URL, with ids in it.
     private static func words(for error: any Error) -> String {
         switch error {
-        case let error as URLError: error.words(answerLimit: StoreAPISession.answerLimit)
+        case let error as URLError: error.words
+        case let error as AnswerTooLarge: error.description
         case is DecodingError: "it is not the JSON that the App Store sends"
         default: "\(type(of: error))"
         }

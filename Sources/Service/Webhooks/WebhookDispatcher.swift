@@ -344,7 +344,7 @@ package struct WebhookDispatcher: Sendable {
 
     private static func words(_ error: any Error) -> String {
         switch error {
-        case let error as URLError: error.words(answerLimit: answerLimit)
+        case let error as URLError: error.words
         case let error as AddressRefused: error.description
         case let error as EndpointURL.Refusal: error.reason
         default: "\(error)"
