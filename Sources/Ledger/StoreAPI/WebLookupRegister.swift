@@ -56,8 +56,8 @@ package enum WebLookupTaking: Sendable {
 /// Taking an entry moves the instant at which it is tried next. So an entry whose process was killed is tried again
 /// then.
 package struct WebLookupRegister: Sendable {
-    /// How long something is one process's alone; longer than it may take.
-    package static let hold = Duration.seconds(30)
+    /// How long something stays one process's alone beyond the time that reading it may take: what was read is recorded then.
+    package static let slack = Duration.seconds(5)
     private static let errorLimit = 1000
 
     private let pool: PostgresPool
@@ -65,22 +65,28 @@ package struct WebLookupRegister: Sendable {
     package init(pool: PostgresPool) { self.pool = pool }
 
     /// Takes what is due, urgent things first; of these what never failed, which may well be readable, before what is tried again.
-    package func take(_ environment: StoreEnvironment, now: Timestamp, limit: Int) async throws -> [OwedLookup] {
+    ///
+    /// - Parameter time: how long it may take to read all of it; for so long nobody else takes any.
+    package func take(
+        _ environment: StoreEnvironment, for time: Duration, now: Timestamp, limit: Int
+    ) async throws -> [OwedLookup] {
         try await take(
             """
             SELECT subject FROM web_lookup
             WHERE ledger_id = $1 AND environment = $2 AND (next_try_at <= $3 OR next_try_at > $5)
             ORDER BY is_urgent DESC, failing_since IS NOT NULL, next_try_at LIMIT $6 FOR UPDATE SKIP LOCKED
-            """, environment, now: now,
+            """, environment, for: time, now: now,
             [.timestamp(now.adding(milliseconds: Self.farAhead).milliseconds), .int(Int64(limit))])
     }
 
     /// Takes all that one event calls for.
     ///
-    /// - Parameter isTakenOver: also from whoever is reading it, who may have been killed; what they still find is not
-    ///   recorded twice.
+    /// - Parameters:
+    ///   - time: how long it may take to read it.
+    ///   - isTakenOver: also from whoever is reading it, who may have been killed; what they still find is not recorded twice.
     package func take(
-        eventAt position: Int64, _ environment: StoreEnvironment, now: Timestamp, isTakenOver: Bool = false
+        eventAt position: Int64, _ environment: StoreEnvironment, for time: Duration, now: Timestamp,
+        isTakenOver: Bool = false
     ) async throws -> WebLookupTaking {
         let subject = PostgresValue.text(WebCall(path: nil).subject(of: position))
         let taken = try await take(
@@ -89,7 +95,7 @@ package struct WebLookupRegister: Sendable {
             WHERE ledger_id = $1 AND environment = $2 AND subject = $5
                 AND (next_try_at <= $3 OR $6 AND failing_since IS NULL)
             FOR UPDATE SKIP LOCKED
-            """, environment, now: now, [subject, .bool(isTakenOver)]
+            """, environment, for: time, now: now, [subject, .bool(isTakenOver)]
         ).first
         if let taken { return .taken(taken) }
         return try await run { connection in
@@ -105,9 +111,10 @@ package struct WebLookupRegister: Sendable {
     }
 
     private func take(
-        _ due: String, _ environment: StoreEnvironment, now: Timestamp, _ parameters: [PostgresValue]
+        _ due: String, _ environment: StoreEnvironment, for time: Duration, now: Timestamp,
+        _ parameters: [PostgresValue]
     ) async throws -> [OwedLookup] {
-        let until = now.adding(milliseconds: Int64(Self.hold / .milliseconds(1)))
+        let until = now.adding(milliseconds: Int64((time + Self.slack) / .milliseconds(1)))
         // In an array they are found once; joined, they might be found anew for each row, which are others each time and too many.
         return try await run { connection in
             try connection.query(

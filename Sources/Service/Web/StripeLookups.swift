@@ -21,9 +21,13 @@ package struct StripeLookups: Sendable {
     package static let intervals = Repetition(
         regular: .seconds(5), elsewhere: .seconds(5), retry: .seconds(10), longestRetry: .seconds(300))
 
-    /// How many are taken, and read, at once.
+    /// How many are taken at once.
     private static let width = 4
-    /// How long one reading may take; whoever took it has it for longer.
+    /// Of what was taken, what is read first, all of it at once, and then.
+    ///
+    /// What is read again may be what an event called for, too: then it says nothing new any more.
+    private static let isOfEventInTurn = [true, false]
+    /// How long one reading may take.
     private static let limit = Duration.seconds(25)
 
     private let ingestion: StripeIngestion
@@ -104,9 +108,9 @@ package struct StripeLookups: Sendable {
     private func round(_ client: StripeClient) async throws -> Int {
         try await noting.join()
         ingestion.metrics.note(owedLookups: try await register.count(client.environment), client.environment)
-        let due = try await register.take(client.environment, now: ingestion.now(), limit: Self.width)
-        // What is read again may be what an event called for, too: then it says nothing new any more.
-        for isOfEvent in [true, false] {
+        let due = try await register.take(
+            client.environment, for: Self.limit * Self.isOfEventInTurn.count, now: ingestion.now(), limit: Self.width)
+        for isOfEvent in Self.isOfEventInTurn {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for owed in due where owed.isOfEvent == isOfEvent { group.addTask { try await read(owed, client) } }
                 try await group.waitForAll()
@@ -128,7 +132,7 @@ package struct StripeLookups: Sendable {
         while true {
             let isTakenOver = ContinuousClock.now - start >= Self.othersTime
             let taking = try await register.take(
-                eventAt: position, environment, now: ingestion.now(), isTakenOver: isTakenOver)
+                eventAt: position, environment, for: limit, now: ingestion.now(), isTakenOver: isTakenOver)
             switch taking {
             case .taken(let owed): return try await read(owed, client, until: end)
             case .settled: return

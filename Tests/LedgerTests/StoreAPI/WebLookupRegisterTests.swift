@@ -27,7 +27,9 @@ struct WebLookupRegisterTests {
         }
         let register = WebLookupRegister(pool: ledger.pool)
         var taken: [Int64] = []
-        for _ in 0..<4 { taken += try await register.take(.production, now: now, limit: 1).map(\.position) }
+        for _ in 0..<4 {
+            taken += try await register.take(.production, for: .seconds(25), now: now, limit: 1).map(\.position)
+        }
         #expect(taken == [1, 3, 0, 2])
     }
 
@@ -38,7 +40,7 @@ struct WebLookupRegisterTests {
         let pool = ledger.database.pool(connections: 1)
         let now = Timestamp(milliseconds: Int64(1_800_000_000_000))
         let register = WebLookupRegister(pool: pool)
-        _ = try await register.take(.production, now: now, limit: 4)
+        _ = try await register.take(.production, for: .seconds(25), now: now, limit: 4)
         let plan = try await pool.withConnection { connection in
             _ = try connection.query(
                 """
@@ -54,7 +56,7 @@ struct WebLookupRegisterTests {
                 .joined(separator: "\n")
         }
         #expect(plan.contains("web_lookup_next") && !plan.contains("Sort"), "\(plan)")
-        #expect(try await register.take(.production, now: now, limit: 4).count == 4)
+        #expect(try await register.take(.production, for: .seconds(25), now: now, limit: 4).count == 4)
         await pool.close()
     }
 }

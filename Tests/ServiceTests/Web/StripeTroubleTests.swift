@@ -114,6 +114,26 @@ struct StripeTroubleTests {
         #expect(late.isEmpty)
     }
 
+    @Test("what one process is reading, another leaves to it for as long as all that was taken with it may take")
+    func leased() async throws {
+        let trouble = try await Trouble.paid()
+        trouble.shelf.fail(.answer(500, "{}"))
+        #expect(try await trouble.stripe.deliver(StripeShelf.refunded).status == 200)
+        trouble.shelf.fail(nil)
+        trouble.advance(seconds: 121)
+        trouble.shelf.hold(true)
+        let asked = trouble.server.requests.count
+        let reading = Task { try await trouble.lookups().round() }
+        while trouble.server.requests.count == asked { try await Task.sleep(for: .milliseconds(5)) }
+        // Two goes of 25 seconds: what an event calls for, and what is read again.
+        trouble.advance(seconds: 50)
+        let now = trouble.rig.clock.now
+        #expect(try await trouble.register.take(.production, for: .zero, now: now, limit: 9).isEmpty)
+        trouble.shelf.hold(false)
+        #expect(try await reading.value > 0)
+        #expect(try await trouble.stripe.access("c-1") == ["web_checkout revoked"])
+    }
+
     @Test("a refund is answered when it is read, also while another process notes what is owed")
     func noting() async throws {
         let trouble = try await Trouble.paid()
