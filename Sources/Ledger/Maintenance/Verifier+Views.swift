@@ -31,13 +31,13 @@ extension Verifier {
                 """
                 SELECT projection.version, projection.checkpoint, head.position
                 FROM projection JOIN ledger_head AS head USING (ledger_id) WHERE ledger_id = $1 AND name = $2
-                """, [.int(ledgerID), .text(ViewProjector.name)]
+                """, [.int(ledgerID), .text(ViewProjector.row.name)]
             ).first
             guard let row else { return false }
             let (checkpoint, head) = (try row.int(1), try row.int(2))
             guard checkpoint <= head else {
                 throw VerificationDifference(
-                    "projection", ViewProjector.name,
+                    "projection", ViewProjector.row.name,
                     "its checkpoint is \(checkpoint), beyond the end of the log at \(head)")
             }
             return try row.int(0) == Int64(OriginalState.foldVersion)

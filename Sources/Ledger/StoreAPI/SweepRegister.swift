@@ -261,11 +261,7 @@ package struct SweepRegister: Sendable {
                 WHERE environment = $3 AND source = $4 AND occurred_at >= $5 AND occurred_at < $6
                 """,
                 [
-                    .int(ledgerID),
-                    .int(
-                        try connection.query(
-                            "SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
-                        ).row(0).int(0)),
+                    .int(ledgerID), .int(try Statements.headPosition(on: connection)),
                     .int2(sweep.environment.number), .int2(EventSource.notification.number),
                     .timestamp(sweep.from.milliseconds), .timestamp(until.milliseconds), .int(Self.eventsLookedAt),
                 ]

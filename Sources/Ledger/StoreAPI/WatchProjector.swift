@@ -43,8 +43,8 @@ package struct WatchProjector: Sendable {
             }
             // Another process is at it: that will do.
             guard let checkpoint = locked else { return true }
-            let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
-            guard let head = try head.first?.int(0), head > checkpoint else { return true }
+            let head = try Statements.headPosition(on: connection)
+            guard head > checkpoint else { return true }
             let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()
             try watch(from: checkpoint, to: end, on: connection)

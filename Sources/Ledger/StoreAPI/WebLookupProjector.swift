@@ -63,7 +63,7 @@ package struct WebLookupProjector: Sendable {
     /// - Parameter patience: how long it waits for another process.
     /// - Returns: whether that is so now.
     package func catchUp(now: Timestamp, patience: Duration) async throws -> Bool {
-        let head = try await run { try Self.head(on: $0) }
+        let head = try await run { try Statements.headPosition(on: $0) }
         let end = ContinuousClock.now + patience
         while true {
             try Task.checkCancellation()
@@ -89,16 +89,11 @@ package struct WebLookupProjector: Sendable {
         try await pool.run(doing: "noting what is to be read from Stripe's API", body)
     }
 
-    private static func head(on connection: isolated PostgresConnection) throws -> Int64 {
-        try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]).first?.int(0)
-            ?? 0
-    }
-
     private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
         if try Self.row.isCurrent(on: connection) { return .done }
         return try connection.transaction { connection in
             guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
-            let head = try Self.head(on: connection)
+            let head = try Statements.headPosition(on: connection)
             guard head > checkpoint else { return .done }
             let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()

@@ -35,7 +35,7 @@ struct DueSnapshots: Sendable {
                 """,
                 [
                     .int(ledgerID), .int2(environment.number), .text(after), .int4(Int32(OriginalState.foldVersion)),
-                    .int(Self.pageOriginals), .text(ViewProjector.name),
+                    .int(Self.pageOriginals), .text(ViewProjector.row.name),
                 ]
             ).rows.map { (original: try $0.text(0), isFine: try $0.bool(1)) }
         }

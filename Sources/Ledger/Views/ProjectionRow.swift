@@ -56,6 +56,19 @@ struct ProjectionRow: Sendable {
         return start
     }
 
+    /// Locks the row as it is.
+    ///
+    /// - Returns: the position up to which everything is derived; `nil` where another process holds the lock, and where the row
+    ///   is missing or another version's.
+    func lockOwn(on connection: isolated PostgresConnection) throws -> Int64? {
+        try connection.query(
+            """
+            SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 AND version = $3
+            FOR UPDATE SKIP LOCKED
+            """, [.int(ledgerID), .text(name), .int4(Int32(version))]
+        ).first?.int(0)
+    }
+
     /// Notes the position up to which everything is derived.
     func note(_ checkpoint: Int64, on connection: isolated PostgresConnection) throws {
         try connection.query(

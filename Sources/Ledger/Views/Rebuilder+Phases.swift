@@ -137,7 +137,7 @@ extension Rebuilder {
                 ON CONFLICT (ledger_id, name) DO UPDATE SET version = $3, checkpoint = $4
                 """,
                 [
-                    .int4(Int32(ledgerID)), .text(ViewProjector.name), .int4(Int32(OriginalState.foldVersion)),
+                    .int4(Int32(ledgerID)), .text(ViewProjector.row.name), .int4(Int32(OriginalState.foldVersion)),
                     .int(state.startPosition),
                 ])
             let moved = try connection.query(

@@ -21,8 +21,7 @@ package struct SeenSummary: Sendable, Equatable {
 ///
 /// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once.
 package struct SeenProjector: Sendable {
-    /// Changes whenever the same log would be counted otherwise.
-    private static let version: Int64 = 1
+    static let row = ProjectionRow(name: "seen", version: 1)
 
     private let pool: PostgresPool
     private let pageEvents: Int64
@@ -33,25 +32,48 @@ package struct SeenProjector: Sendable {
         self.pageEvents = pageEvents
     }
 
-    /// Counts on from the checkpoint, at most `events` events; returns whether the head was reached.
+    /// What came of one page.
+    private enum Progress: Sendable {
+        /// The log's end was reached.
+        case done
+        case more
+        /// Another process is at it.
+        case elsewhere
+    }
+
+    /// Counts on from the checkpoint to the head of the log.
+    ///
+    /// - Parameters:
+    ///   - events: how many it counts at the most; it ends with a page.
+    ///   - patience: how long it waits for another process that is at it.
+    /// - Returns: whether the head was reached.
     @discardableResult
-    package func catchUp(events: Int64 = .max) async throws -> Bool {
-        var counted: Int64 = 0
-        while counted < events {
+    package func catchUp(events: Int64 = .max, patience: Duration = .zero) async throws -> Bool {
+        let end = ContinuousClock.now + patience
+        var left = events
+        while left > 0 {
             try Task.checkCancellation()
-            let passed = try await with { try page($0) }
-            counted += passed
-            if passed < pageEvents { return true }
+            switch try await with({ try page($0) }) {
+            case .done: return true
+            case .more: left -= pageEvents
+            case .elsewhere:
+                guard ContinuousClock.now < end else { return false }
+                try await Task.sleep(for: Self.pollInterval)
+            }
         }
         return false
     }
+
+    /// Between looks at whether another process has ended its page.
+    private static let pollInterval = Duration.milliseconds(10)
 
     /// Forgets what was counted; the next `catchUp` begins at the first event.
     package func reset() async throws {
         try await with { connection in
             try connection.transaction { connection in
-                _ = try Self.checkpoint(on: connection)
+                _ = try Self.row.lock(on: connection, waits: true, clear: Self.clear)
                 try Self.clear(connection)
+                try Self.row.note(0, on: connection)
             }
         }
     }
@@ -60,7 +82,8 @@ package struct SeenProjector: Sendable {
         try await with { connection in
             let results = try connection.pipeline([
                 PostgresStatement(
-                    "SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = 'seen'", [.int(ledgerID)]),
+                    "SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2",
+                    [.int(ledgerID), .text(Self.row.name)]),
                 PostgresStatement(
                     """
                     SELECT kind, name, events, first_position, last_position FROM seen
@@ -103,27 +126,20 @@ package struct SeenProjector: Sendable {
         let name: String
     }
 
-    /// Returns how many events it counted.
-    private func page(_ connection: isolated PostgresConnection) throws -> Int64 {
+    private func page(_ connection: isolated PostgresConnection) throws -> Progress {
         // A look first: an idle service writes nothing.
-        let isCurrent = try connection.query(
-            """
-            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = 'seen' AND version = $2 AND checkpoint = head.position
-            """, [.int(ledgerID), .int4(Int32(Self.version))]
-        ).first
-        if isCurrent != nil { return 0 }
+        if try Self.row.isCurrent(on: connection) { return .done }
         return try connection.transaction { connection in
-            let checkpoint = try Self.checkpoint(on: connection)
-            let head = try connection.query("SELECT position FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)])
-            guard let head = try head.first?.int(0), head > checkpoint else { return 0 }
+            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return .elsewhere }
+            // Counts add up: where somebody has deleted the row alone, what it spoke of must not be counted twice.
+            if checkpoint == 0 { try Self.clear(connection) }
+            let head = try Statements.headPosition(on: connection)
+            guard head > checkpoint else { return .done }
             let end = min(checkpoint + pageEvents, head)
             try connection.walkByIndex()
             try Self.add(Self.counts(from: checkpoint, to: end, on: connection), on: connection)
-            try connection.query(
-                "UPDATE projection SET checkpoint = $2 WHERE ledger_id = $1 AND name = 'seen'",
-                [.int(ledgerID), .int(end)])
-            return end - checkpoint
+            try Self.row.note(end, on: connection)
+            return end == head ? .done : .more
         }
     }
 
@@ -191,28 +207,7 @@ package struct SeenProjector: Sendable {
             ])
     }
 
-    /// Locks the projection's row, and makes it first where it is missing or of another version.
-    private static func checkpoint(on connection: isolated PostgresConnection) throws -> Int64 {
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, 'seen', $2, -1)
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .int4(Int32(version))])
-        let row = try connection.query(
-            "SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = 'seen' FOR UPDATE",
-            [.int(ledgerID)]
-        ).first
-        guard let row, try row.int(0) == version, try row.int(1) >= 0 else {
-            try clear(connection)
-            return 0
-        }
-        return try row.int(1)
-    }
-
     private static func clear(_ connection: isolated PostgresConnection) throws {
         try connection.query("DELETE FROM seen WHERE ledger_id = $1", [.int(ledgerID)])
-        try connection.query(
-            "UPDATE projection SET version = $2, checkpoint = 0 WHERE ledger_id = $1 AND name = 'seen'",
-            [.int(ledgerID), .int4(Int32(version))])
     }
 }

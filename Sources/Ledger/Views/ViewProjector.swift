@@ -6,8 +6,7 @@ package import PostgresClient
 /// Nobody waits for it: readers fold the tail. A page is one transaction under the lock of the projection's row, so any
 /// number of processes may do this at once.
 package struct ViewProjector: Sendable {
-    /// The name of its row in table `projection`.
-    static let name = "originals"
+    static let row = ProjectionRow(name: "originals", version: Int64(OriginalState.foldVersion))
 
     private let pool: PostgresPool
     private let pageEvents: Int64
@@ -43,35 +42,21 @@ package struct ViewProjector: Sendable {
 
     /// Returns whether nothing is left to do for this process.
     private func page(on connection: isolated PostgresConnection) throws -> Bool {
-        // A look first: an idle service writes nothing. Views of another fold are for a rebuild.
-        let isDue = try connection.query(
-            """
-            SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint < head.position
-            """, [.int(ledgerID), .text(Self.name), .int4(Int32(OriginalState.foldVersion))]
-        ).first
-        guard isDue != nil else { return true }
+        // A look first: an idle service writes nothing.
+        if try Self.row.isCurrent(on: connection) { return true }
         return try connection.transaction { connection in
-            // Another process is at it: that will do.
-            let row = try connection.query(
-                """
-                SELECT checkpoint FROM projection
-                WHERE ledger_id = $1 AND name = $2 AND version = $3 FOR UPDATE SKIP LOCKED
-                """, [.int(ledgerID), .text(Self.name), .int4(Int32(OriginalState.foldVersion))]
-            ).first
-            guard let row else { return true }
+            // Another process is at it: that will do. Views of another fold are for a rebuild.
+            guard let checkpoint = try Self.row.lockOwn(on: connection) else { return true }
             // In a statement of its own: one that takes the lock may have begun before a rebuild swapped the generations.
             let ledger = try connection.query(
                 "SELECT position, view_generation FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
             ).first
             guard let ledger else { throw Statements.missingHead }
-            let (checkpoint, head) = (try row.int(0), try ledger.int(0))
+            let head = try ledger.int(0)
             guard checkpoint < head else { return true }
             let end = min(checkpoint + pageEvents, head)
             try write(from: checkpoint, to: end, generation: ledger.int(1), on: connection)
-            try connection.query(
-                "UPDATE projection SET checkpoint = $3 WHERE ledger_id = $1 AND name = $2",
-                [.int(ledgerID), .text(Self.name), .int(end)])
+            try Self.row.note(end, on: connection)
             return end == head
         }
     }

@@ -104,7 +104,7 @@ struct RebuildCommand: Command {
     /// Counts anew what the log speaks of.
     private func count(_ seen: SeenProjector) async throws {
         try await seen.reset()
-        try await seen.catchUp()
+        try await seen.catchUp(patience: .seconds(60))
     }
 }
 

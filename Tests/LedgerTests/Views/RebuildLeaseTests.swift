@@ -226,6 +226,34 @@ struct RebuildLeaseTests {
         #expect(try await projector.summary().checkpoint == 0)
     }
 
+    @Test("while one process counts, another passes by, or waits for as long as it is told")
+    func seenElsewhere() async throws {
+        let rig = try await RebuildRig(seed: 29, originals: 2, events: 10)
+        let projector = SeenProjector(pool: rig.ledger.pool, pageEvents: 4)
+        try await projector.catchUp()
+        _ = try await rig.ledger.writer.append(RandomDrafts(seed: 30, originals: 2).drafts(1)[0])
+        let head = try await rig.ledger.reader.headPosition()
+        try await rig.owner.execute(script: "BEGIN; SELECT FROM projection WHERE name = 'seen' FOR UPDATE")
+        #expect(try await projector.catchUp() == false)
+        let waiting = Task { try await projector.catchUp(patience: .seconds(30)) }
+        try await Task.sleep(for: .milliseconds(50))
+        try await rig.owner.execute(script: "COMMIT")
+        #expect(try await waiting.value)
+        #expect(try await projector.summary().checkpoint == head)
+    }
+
+    @Test("what was counted is counted anew, and not once more, where somebody has deleted how far that had come")
+    func seenRowDeleted() async throws {
+        let rig = try await RebuildRig(seed: 33, originals: 2, events: 10)
+        let projector = SeenProjector(pool: rig.ledger.pool, pageEvents: 4)
+        try await projector.catchUp()
+        let summary = try await projector.summary()
+        #expect(!summary.products.isEmpty)
+        try await rig.owner.execute(script: "DELETE FROM projection WHERE name = 'seen'")
+        try await projector.catchUp()
+        #expect(try await projector.summary() == summary)
+    }
+
     @Test("the statistics say what is there")
     func statistics() async throws {
         let rig = try await RebuildRig(seed: 29, originals: 5, events: 50)
