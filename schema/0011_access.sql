@@ -12,6 +12,8 @@ CREATE TABLE command_key (
     customer_sha256 bytea,
     PRIMARY KEY (ledger_id, command_key)
 );
+-- Those that no longer count are deleted by it.
+CREATE INDEX command_key_recorded ON command_key (ledger_id, recorded_at);
 
 -- What all instances of the service must know and nobody else may: the keys that customer tokens are signed with. Whoever
 -- needs the first one makes it; a row never changes.

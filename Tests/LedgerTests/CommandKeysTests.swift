@@ -35,6 +35,35 @@ struct CommandKeysTests {
         #expect(again == CommandRecord(requestHash: Self.digest("b"), position: 0, recordedAt: Self.dayLater))
     }
 
+    @Test("those that no longer count are found by an index, and deleted by their keys, however many there are")
+    func plan() async throws {
+        let database = try await TestDatabase.make()
+        let owner = try await database.owner()
+        try await owner.execute(
+            script: """
+                ALTER TABLE command_key SET (autovacuum_enabled = false);
+                INSERT INTO command_key SELECT 1, 'key-' || n, '\\x00', 0, to_timestamp(\(Self.noon.milliseconds / 1000) + n)
+                FROM generate_series(1, 20000) AS n
+                """)
+        for state in ["never analysed", "analysed"] {
+            if state == "analysed" { try await owner.execute(script: "ANALYZE command_key") }
+            // One session, so that it knows the statement.
+            let pool = database.pool(connections: 1)
+            let isFirst = state == "never analysed"
+            let now = Self.dayLater.adding(milliseconds: isFirst ? 100_000 : 200_000)
+            #expect(try await CommandKeys(pool: pool).deleteExpired(now: now) == 100)
+            let plan = try await pool.withConnection { connection in
+                let name = try connection.query(
+                    "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'DELETE FROM command_key%'"
+                ).row(0).text(0)
+                return try connection.query("EXPLAIN (COSTS off) EXECUTE \"\(name)\"(1, NULL)").rows
+                    .map { try $0.text(0) }.joined(separator: "\n")
+            }
+            #expect(plan.contains("command_key_recorded") && !plan.contains("Seq Scan"), "\(state): \(plan)")
+            await pool.close()
+        }
+    }
+
     @Test("of many that take a key at once, by several instances, one does, and all get its record")
     func race() async throws {
         let database = try await TestDatabase.make()

@@ -90,10 +90,10 @@ package struct CommandKeys: Sendable {
             let page = try await run { connection in
                 try connection.query(
                     """
-                    DELETE FROM command_key WHERE ledger_id = $1 AND command_key IN (
+                    DELETE FROM command_key WHERE ledger_id = $1 AND command_key = ANY (ARRAY(
                         SELECT command_key FROM command_key WHERE ledger_id = $1 AND recorded_at <= $2
-                        LIMIT $3 FOR UPDATE SKIP LOCKED)
-                    """, [.int(ledgerID), .timestamp(expiry.milliseconds), .int(Int64(Self.page))]
+                        ORDER BY recorded_at LIMIT \(Self.page) FOR UPDATE SKIP LOCKED))
+                    """, [.int(ledgerID), .timestamp(expiry.milliseconds)]
                 ).affectedRows
             }
             deleted += page
