@@ -148,12 +148,11 @@ package struct Forgetter: Sendable {
     }
 
     private func erase(_ customer: CustomerID, _ known: ForgettingPreview) async throws -> Attempt {
-        let now = now()
-        return try await run { connection in
+        try await run { connection in
             do {
                 try connection.execute(script: "BEGIN ISOLATION LEVEL READ COMMITTED")
                 try connection.goByIndex()
-                return try Self.erase(customer, known, now: now, on: connection)
+                return try erase(customer, known, on: connection)
             } catch {
                 // If even this fails the connection is broken, and the server rolls back by itself.
                 if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
@@ -162,8 +161,8 @@ package struct Forgetter: Sendable {
         }
     }
 
-    private static func erase(
-        _ customer: CustomerID, _ known: ForgettingPreview, now: Timestamp, on connection: isolated PostgresConnection
+    private func erase(
+        _ customer: CustomerID, _ known: ForgettingPreview, on connection: isolated PostgresConnection
     ) throws -> Attempt {
         let lock = AppendRead.lockHead
         guard let row = try connection.query(lock.sql, lock.parameters).first else { throw Statements.missingHead }
@@ -196,10 +195,11 @@ package struct Forgetter: Sendable {
         let context = AppendContext(
             head: head, identities: Dictionary(uniqueKeysWithValues: named.map { (ExactText($0.name), $0) }))
         let forgetting = scope.drafts
-        let plan = AppendPlan((forgetting + scope.unlinking).map { PreparedEvent($0) }, context: context, now: now)
         let people = scope.identities.map(\.ref)
         try Outbox.lockThoseTold(of: people, on: connection)
         lease.outlast(try row.optionalInt(5), on: connection)
+        // Once all that is waited for is there: else the events would be dated back, before what others appended meanwhile.
+        let plan = AppendPlan((forgetting + scope.unlinking).map { PreparedEvent($0) }, context: context, now: now())
         try AppendWrite.run(
             plan,
             and: [
