@@ -120,6 +120,9 @@ extension Application {
     }
 
     /// Asks what became of payments that had not arrived when Stripe spoke of them last.
+    ///
+    /// Stripe deletes no payment of the live mode. One that it does not know is of test data that was deleted, or of another
+    /// account: nothing can come of it here, and it keeps nobody from buying.
     private func checkUnpaid(
         _ sale: CheckoutSale, _ shop: StripeShop, until end: ContinuousClock.Instant
     ) async throws {

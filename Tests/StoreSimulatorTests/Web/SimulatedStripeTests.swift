@@ -163,6 +163,28 @@ struct SimulatedStripeTests {
         #expect(try await account.get("subscriptions", [("status", "all")]).ids == [id])
     }
 
+    @Test("while a bank takes its time its payment can be read, and is under way")
+    func bank() async throws {
+        let account = Account()
+        let sale =
+            "mode=payment&line_items[0][price]=price_lifetime&line_items[0][quantity]=1"
+            + "&success_url=https%3A%2F%2Fapp.example%2Fdone&payment_intent_data[metadata][rightful_customer_id]=c-1"
+        let session = try await account.post("checkout/sessions", sale)
+        _ = try #require(account.stripe.pay(session.id, by: .bank))
+        account.advance(2 * Span.second)
+        let paid = try await account.get("checkout/sessions/\(session.id)", [("expand[]", "payment_intent")])
+        let expanded = try #require(paid.json["payment_intent"] as? [String: Any])
+        #expect(paid.json["payment_status"] as? String == "unpaid" && expanded["status"] as? String == "processing")
+        let id = try #require(expanded["id"] as? String)
+        let underWay = try await account.get("payment_intents/\(id)")
+        #expect(underWay.status == 200 && underWay.json["status"] as? String == "processing")
+        #expect(underWay.json["amount_received"] as? Int == 0 && underWay.json["latest_charge"] is NSNull)
+        account.advance(30 * Span.second)
+        let arrived = try await account.get("payment_intents/\(id)")
+        #expect(arrived.json["status"] as? String == "succeeded" && arrived.json["latest_charge"] is String)
+        #expect(arrived.json["created"] as? Int == underWay.json["created"] as? Int)
+    }
+
     @Test("a session is made once under one key, and nothing else under the same")
     func idempotency() async throws {
         let account = Account()

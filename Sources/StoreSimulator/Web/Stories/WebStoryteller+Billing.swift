@@ -89,16 +89,18 @@ extension WebStoryteller {
     }
 
     /// A charge that succeeds.
+    ///
+    /// - Parameter begun: when the payment was begun, where the money took time.
     mutating func charge(
         _ amount: Int64, _ currency: String, of customer: String?, invoice: String?, metadata: [String: String],
-        at instant: Int64
+        begun: Int64? = nil, at instant: Int64
     ) -> (intent: String, charge: String) {
         let (intentID, chargeID) = (newID("pi"), newID("ch"))
         let charge = StripeCharge(
             id: chargeID, amount: amount, currency: currency, created: instant, customer: customer,
             paymentIntent: intentID, invoice: invoice)
         let intent = StripePaymentIntent(
-            id: intentID, amount: amount, currency: currency, status: "succeeded", created: instant,
+            id: intentID, amount: amount, currency: currency, status: "succeeded", created: begun ?? instant,
             customer: customer, latestCharge: chargeID, invoice: invoice, metadata: metadata)
         charges[chargeID] = charge
         keep(.charge(charge), at: instant, as: "charge.succeeded")

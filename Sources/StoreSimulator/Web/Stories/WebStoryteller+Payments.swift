@@ -69,10 +69,10 @@ extension WebStoryteller {
         // Our product stands with the session or with the payment, if anywhere.
         let product = names.namesProduct ? price.catalogProductID : nil
         let isInSession = settling == .free || random.chance(50)
-        if !isInSession { sale["rightful_product_id"] = product }
+        if !isInSession, let product { sale["rightful_product_id"] = product }
         let session =
             session ?? open([price], names, amount: settling == .free ? 0 : nil, at: instant - 2 * Span.minute)
-        if isInSession { sessions[session]?.metadata["rightful_product_id"] = product }
+        if isInSession, let product { sessions[session]?.metadata["rightful_product_id"] = product }
         guard settling != .free else {
             record.stories[key(session)] = WebStory(isOneTime: true)
             complete(session, at: instant) { $0.paymentStatus = "no_payment_required" }
@@ -93,19 +93,21 @@ extension WebStoryteller {
         if let named = sale["rightful_customer_id"], named.utf8.count <= 255 { story.name(named, in: .purchase) }
         if let paidAt {
             intentID =
-                charge(price.amount, price.currency, of: buyer.stripeID, invoice: nil, metadata: sale, at: paidAt)
-                .intent
+                charge(
+                    price.amount, price.currency, of: buyer.stripeID, invoice: nil, metadata: sale, begun: instant,
+                    at: paidAt
+                ).intent
             story.buy(
                 [price.catalogProductID], payment: intentID,
                 WebStory.Payment(amount: price.amount, currency: price.currency, paidAt: paidAt))
             payees[intentID] = (key(intentID), intentID)
         } else {
             intentID = newID("pi")
-            let intent = StripePaymentIntent(
-                id: intentID, amount: price.amount, currency: price.currency, status: "processing", created: instant,
-                customer: buyer.stripeID, metadata: sale)
-            books.keep(.paymentIntent(intent), at: instant)
         }
+        process(
+            StripePaymentIntent(
+                id: intentID, amount: price.amount, currency: price.currency, status: "processing", created: instant,
+                customer: buyer.stripeID, metadata: sale), settling)
         record.stories[key(intentID)] = story
         complete(session, at: instant) { session in
             session.paymentIntent = intentID
@@ -123,6 +125,19 @@ extension WebStoryteller {
         }
         name(key(intentID), session)
         return intentID
+    }
+
+    /// A payment can be read while the bank takes its time, and where it has failed in the end.
+    private mutating func process(_ intent: StripePaymentIntent, _ settling: Settling) {
+        switch settling {
+        case .atOnce, .free: return
+        case .after: books.keep(.paymentIntent(intent), at: intent.created)
+        case .neverAfter(let delay):
+            books.keep(.paymentIntent(intent), at: intent.created)
+            var failed = intent
+            failed.status = "requires_payment_method"
+            books.keep(.paymentIntent(failed), at: intent.created + delay)
+        }
     }
 
     /// A server takes money by itself, without a session.

@@ -2,6 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import PostgresClient
+import StoreSimulator
 import TestSupport
 import Testing
 
@@ -101,6 +102,30 @@ struct CheckoutPageTests {
         settle(failed)
         let other = try await Self.page(shop, body)
         #expect(other != nil)
+    }
+
+    @Test("what a bank takes its time for is not sold again, before the webhook and after it, until the money is there")
+    func bank() async throws {
+        let rig = try await StripeAccountRig()
+        func sell() async throws -> HTTPResponse {
+            try await rig.post("c-1", "checkout", #"{"product_id":"com.example.lifetime"}"#)
+        }
+        guard case .string(let page)? = try await sell().json["id"] else {
+            Issue.record("no page was opened")
+            return
+        }
+        #expect(rig.account.pay(page, by: .bank) != nil)
+        rig.advance(2000)
+        #expect(try await sell().verdict == "409 already_owned", "the webhook is on its way")
+        try await rig.deliver()
+        #expect(try await sell().verdict == "409 already_owned", "Stripe has spoken of it")
+        // Also when the day is over for which a page is kept.
+        try await rig.rig.pool.withConnection { try $0.execute(script: "DELETE FROM command_key") }
+        #expect(try await sell().verdict == "409 already_owned", "the page is not known any more")
+        rig.advance(30_000)
+        try await rig.deliver()
+        #expect(try await sell().verdict == "409 already_owned", "the money is there")
+        await rig.stop()
     }
 
     @Test("while Stripe does not tell what became of a page, the customer is led to it: it says so itself")
