@@ -31,7 +31,7 @@ package struct StoreImport: Sendable {
     /// How many ids are remembered of which an answer spoke.
     private static let mostRemembered = 500_000
     /// How many ids that the store does not know are named.
-    private static let mostNamed = 20
+    package static let mostNamed = 1000
     /// After so many different ids in a row that the store could not be asked about, it is the store.
     private static let mostInARow = 5
     /// How many ids are set aside; more point to a cause that is to be mended first.

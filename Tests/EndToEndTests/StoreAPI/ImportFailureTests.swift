@@ -104,13 +104,17 @@ struct ImportFailureTests {
         try list.write(Array(ids[..<3]), separator: "\r")
         let done = try await stage.importList(list)
         #expect(done.status == 0 && done.output.contains("3 ids are done; this run asked about 3 "), "\(done)")
-        for separator in [",", "; ", "\t"] {
+        for separator in [",", "; ", "\t", " ", "  "] {
             try list.write(["# all of them", ids.joined(separator: separator)], separator: "\r\n")
             let refused = try await stage.importList(list)
             #expect(refused.status == 1 && refused.errors.contains("line 2: '8002' beside '8001'"), "\(refused)")
         }
         try list.write(["8004,2000000123456789"], separator: "\n")
         #expect(try await stage.importList(list).errors.contains("line 1: '2000000123456789'"))
+        try list.write(["8004 17", "8005"], separator: "\n")
+        #expect(try await stage.importList(list).errors.contains("line 1: '17' beside '8004'"))
+        try list.write(["8004,refunded 8005"], separator: "\n")
+        #expect(try await stage.importList(list).errors.contains("line 1: '8005' beside '8004'"))
         // Whoever was killed is not noticed at once.
         try list.write(ids, separator: "\n")
         #expect(try await stage.importList(list).status == 0)

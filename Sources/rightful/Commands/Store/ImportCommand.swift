@@ -123,6 +123,12 @@ struct ImportCommand: Command {
             "\(app), \(environment.rawValue): \(total - Int64(standing.failed.count)) ids are done; this run asked about \(report.asked) and recorded "
                 + "\(report.recorded) events; \(standing.unknown) ids are unknown to the store\n")
         for id in report.unknownIDs { try context.output.write("unknown: \(id)\n") }
+        let unnamed = standing.unknown - Int64(report.unknownIDs.count)
+        if unnamed > 0 {
+            try context.output.write(
+                "unknown: \(unnamed) more, which are not named here; --again asks about the whole list anew, and names "
+                    + "up to \(StoreImport.mostNamed)\n")
+        }
         for id in standing.failed.prefix(Self.mostNamed) {
             try context.output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
         }

@@ -54,10 +54,10 @@ enum TableFile {
         return texts
     }
 
-    /// The ids that stand in the columns of a line, without quotation marks and spaces.
-    static func cells(_ line: Substring) -> [Substring] {
-        line.utf8.split(omittingEmptySubsequences: false) { ",;\t".utf8.contains($0) }[...].map {
-            Substring($0.drop { " \"\u{FEFF}".utf8.contains($0) }.prefix { !" \"".utf8.contains($0) })
+    /// The words that stand in each column of a line, without quotation marks and spaces.
+    static func words(_ line: Substring) -> [[Substring]] {
+        line.utf8.split(omittingEmptySubsequences: false) { ",;\t".utf8.contains($0) }.map { column in
+            column.split { " \"\u{FEFF}".utf8.contains($0) }.map(Substring.init)
         }
     }
 

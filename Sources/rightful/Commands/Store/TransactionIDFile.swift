@@ -27,18 +27,20 @@ struct TransactionIDFile: Sendable {
 
     /// The id of a line; empty where it has none.
     private static func id(_ line: Substring, _ place: String) throws -> Substring {
-        var cells = TableFile.cells(line)
-        let id = cells.removeFirst()
-        if id.isEmpty || id.hasPrefix("#") { return "" }
+        let columns = TableFile.words(line)
+        guard let id = columns.first?.first, !id.hasPrefix("#") else { return "" }
         guard id.utf8.count <= idLimit, isNumber(id) else {
             throw CommandFailure(
                 description: "\(place): '\(id.prefix(40))' is no transaction id of the App Store, "
                     + "which is a number; nothing was imported")
         }
-        // Prices, dates and counts may stand beside it.
-        if let other = cells.first(where: {
-            isNumber($0) && ($0.utf8.count == id.utf8.count || (idLength...idLimit).contains($0.utf8.count))
-        }) {
+        // In other columns prices, dates and counts may stand beside it.
+        let other =
+            columns[0].dropFirst().first(where: isNumber)
+            ?? columns.dropFirst().joined().first {
+                isNumber($0) && ($0.utf8.count == id.utf8.count || (idLength...idLimit).contains($0.utf8.count))
+            }
+        if let other {
             throw CommandFailure(
                 description: "\(place): '\(other)' beside '\(id)' looks like another transaction id; put one on each "
                     + "line, and in a table leave the one column; nothing was imported")
