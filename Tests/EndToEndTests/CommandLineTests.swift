@@ -191,6 +191,27 @@ struct CommandLineTests {
         }
     }
 
+    @Test("the first start names an empty catalog; a later one says that the log's key was lost, where it was")
+    func firstStart() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        func start() async throws -> String {
+            let service = try await ServiceProcess.start(installation)
+            #expect(service.stop() == 0)
+            return service.logText
+        }
+        _ = try await installation.adminKey()
+        let first = try await start()
+        #expect(first.contains("the log's key was made: nobody has served this ledger before"), "\(first)")
+        #expect(first.contains("the catalog names no products"), "\(first)")
+        #expect(!first.contains("the log's key was missing"), "\(first)")
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let second = try await start()
+        #expect(!second.contains("the catalog names no products") && !second.contains("the log's key was"), "\(second)")
+        try FileManager.default.removeItem(at: installation.dataDirectory.appending(path: "log-key.pem"))
+        #expect(try await start().contains("the log's key was missing and another was made"))
+    }
+
     @Test("the key of customer tokens is rotated by a command, in the database or in the file that is configured")
     func rotateTokens() async throws {
         let installation = try await Installation()

@@ -72,7 +72,9 @@ struct ServeCommand: Command {
         do {
             try await Self.warn(of: session, logger)
             let ledger = try await LedgerParts(configuration, logKey: files.logKey, session, logger)
-            if files.hasMadeLogKey, try await ledger.tree.end().size > 0 {
+            if files.hasMadeLogKey, ledger.isNew {
+                logger.log(.info, "the log's key was made: nobody has served this ledger before")
+            } else if files.hasMadeLogKey, try await ledger.tree.end().size > 0 {
                 logger.log(
                     .warning,
                     "the log's key was missing and another was made: earlier checkpoints are checked with what was "
@@ -80,6 +82,7 @@ struct ServeCommand: Command {
                         + "needs the same key (log_key_path)")
             }
             let passKeyWarning = await ledger.record(files.passKeys)
+            let catalogWarning = try await ledger.reader.catalog().catalog.products.isEmpty ? Self.emptyCatalog : nil
             let service = try await ServiceParts(configuration, anchors, files, ledger)
             let watch = WorkWatch(
                 failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
@@ -91,7 +94,8 @@ struct ServeCommand: Command {
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
             report(
-                configuration, warnings: files.warnings + [passKeyWarning].compactMap(\.self), to: logger)
+                configuration, warnings: files.warnings + [passKeyWarning, catalogWarning].compactMap(\.self),
+                to: logger)
             logger.log(.info, "serving as the user \(ServiceAccount.name(of: geteuid()))")
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)
@@ -111,6 +115,10 @@ struct ServeCommand: Command {
         }
         logger.log(.info, "stopped")
     }
+
+    /// Whoever serves another data directory than the one in which the catalog was made learns of it here.
+    private static let emptyCatalog =
+        "the catalog names no products, so nothing that is bought gives anybody access; apply one with `rightful catalog apply`"
 
     /// Says what may go wrong with the database although it answers.
     private static func warn(of session: DatabaseSession, _ logger: Logger) async throws {

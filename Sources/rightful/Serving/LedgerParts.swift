@@ -7,6 +7,8 @@ import Service
 /// What a service needs of the ledger: where it reads and writes, who may, and what counts it.
 struct LedgerParts: Sendable {
     let session: DatabaseSession
+    /// Whether it is known that nobody has served this ledger before.
+    let isNew: Bool
     let tree: LogTree
     /// The ledger's own id.
     let ownID: String?
@@ -33,7 +35,10 @@ struct LedgerParts: Sendable {
         (self.session, self.logger) = (session, logger)
         let clock = session.clock
         try await clock.compare(through: session.pool)
-        tokens = Self.tokens(configuration, session, logger)
+        let tokenKeys = configuration.tokenKeys(pool: session.pool)
+        // Whoever serves makes these keys before it signs anything, so nobody did who has none in the database.
+        isNew = configuration.tokenKeyPath == nil ? try await tokenKeys.read().isEmpty : false
+        tokens = Self.tokens(tokenKeys, logger)
         try await tokens.prepare(now: clock.now())
         tree = LogTree(pool: session.pool)
         let ownID = try await tree.end().ownID
@@ -50,11 +55,9 @@ struct LedgerParts: Sendable {
         passKeys = PassKeyRegister(pool: session.pool, writer: writer)
     }
 
-    private static func tokens(
-        _ configuration: Configuration, _ session: DatabaseSession, _ logger: Logger
-    ) -> CustomerTokens {
+    private static func tokens(_ keys: any TokenKeyStore, _ logger: Logger) -> CustomerTokens {
         let unread = Throttle(.seconds(60), beginsOpen: true)
-        return CustomerTokens(keys: configuration.tokenKeys(pool: session.pool)) { reason in
+        return CustomerTokens(keys: keys) { reason in
             guard unread.passes() else { return }
             logger.log(
                 .error, "the keys of customer tokens cannot be read again: those read last go on counting",
