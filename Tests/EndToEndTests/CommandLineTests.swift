@@ -191,6 +191,23 @@ struct CommandLineTests {
         }
     }
 
+    @Test("a key is made with a word about what it may not use, because of what it is bound to")
+    func uselessScopes() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let app = installation.world.bundleID
+        for (bounds, scopes, useless) in [
+            (["--environment", "sandbox"], "catalog:write", "catalog:write"),
+            (["--app", app], "metrics,catalog:write,events:read", "catalog:write and metrics"),
+            (["--environment", "sandbox"], "customers:read,metrics", ""), ([], "catalog:write,metrics", ""),
+        ] {
+            let made = try await installation.run(["keys", "create", "--name", "k", "--scopes", scopes] + bounds)
+            #expect(made.status == 0 && made.output.hasPrefix("rightful_sk_"), "\(made)")
+            #expect(
+                useless.isEmpty ? made.errors.isEmpty : made.errors.contains("it may not use \(useless):"), "\(made)")
+        }
+    }
+
     @Test("the first start names an empty catalog; a later one says that the log's key was lost, where it was")
     func firstStart() async throws {
         let installation = try await Installation()

@@ -15,9 +15,13 @@ struct KeysCreateCommand: Command {
         ],
         details: """
             Scopes of a secret key: customers:read, customers:write, events:read, catalog:write, metrics, and admin for
-            all of them. The scope reconcile, which stands alone, makes a publishable key: it may ship in an app, may
-            do nothing but reconcile, and needs --app. Leave --environment out for it, so that one build of the app
-            works in TestFlight and in the store: the app names its own with every request.
+            all of them. The scope reconcile, which stands alone, makes a publishable key: it may ship in an app, and needs
+            --app. It may reconcile, read the products, and begin a checkout or open the portal, and nothing else. Leave
+            --environment out for it, so that one build of the app works in TestFlight and in the store: the app names
+            its own with every request.
+
+            A key that is bound to an environment or an app may not write or try the catalog; one that is bound to an app
+            may not read the metrics either.
             """)
 
     private let arguments: ParsedArguments
@@ -82,6 +86,20 @@ struct KeysCreateCommand: Command {
             context.complain(
                 "the key was made, but no app \(bundleID) is configured (apps), only \(apps.joined(separator: ", "))")
         }
+        let useless = uselessScopes.map(\.rawValue).sorted().joined(separator: " and ")
+        if !useless.isEmpty {
+            context.complain(
+                "the key was made, but it may not use \(useless): a key that is bound to an app or an environment does "
+                    + "nothing that reaches beyond it")
+        }
+    }
+
+    /// What was asked for by name, and is refused because of what the key is bound to.
+    private var uselessScopes: Set<APIScope> {
+        var useless: Set<APIScope> = []
+        if environment != nil || bundleID != nil { useless.insert(.catalogWrite) }
+        if bundleID != nil { useless.insert(.metrics) }
+        return useless.intersection(scopes)
     }
 }
 

@@ -5,7 +5,9 @@ struct KeysRotateTokensCommand: Command {
     static let usage = CommandUsage(
         "keys rotate-tokens", "Make a new key for customer tokens.",
         options: [
-            CommandUsage.Option("--at-once", nil, "end the earlier keys, and all tokens made with them, now")
+            CommandUsage.Option(
+                "--at-once", nil,
+                "end the earlier keys, and all tokens made with them; running services notice within five seconds")
         ],
         details: """
             Running services make tokens with it after ten seconds, when all of them know it. Tokens that were made with an
