@@ -12,19 +12,23 @@ package struct LinkDocument: Codable, Hashable, Sendable, NamedDocument {
     package let linked: String
     /// Whose it was before; `null` where it was nobody else's.
     @Nullable package private(set) var untilNow: String?
+    /// What a person should look at; `nil` and left out where there is nothing.
+    package let remarks: [String]?
 
     package init(
-        position: Int64, environment: StoreEnvironment, customerID: String, linked: String, untilNow: String?
+        position: Int64, environment: StoreEnvironment, customerID: String, linked: String, untilNow: String?,
+        remarks: [String]? = nil
     ) {
         self.position = position
         self.environment = environment
         self.customerID = customerID
         self.linked = linked
+        self.remarks = remarks
         _untilNow = Nullable(wrappedValue: untilNow)
     }
 
     private enum CodingKeys: String, CodingKey {
-        case object, position, environment, linked
+        case object, position, environment, linked, remarks
         case customerID = "customer_id"
         case untilNow = "until_now"
     }

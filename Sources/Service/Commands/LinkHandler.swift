@@ -14,7 +14,7 @@ extension Application {
         return try await carryOut(call) {
             try await decideLink(request.target, command)
         } answer: { position in
-            try await linkAnswer(position)
+            try await linkAnswer(position, remarks: Self.remarks(request.target))
         }
     }
 
@@ -27,6 +27,12 @@ extension Application {
             try await link(try Self.customer(CustomerID.ofAppTransaction(id), "app_transaction_id"), command)
         case .customer(let linked): try await link(linked, command)
         }
+    }
+
+    /// What may be a slip: the store's statements bear UUIDs alone, so another token is never met there.
+    private static func remarks(_ target: LinkRequest.Target) -> [String] {
+        guard case .accountToken(let token) = target, !CustomerID.isUUID(token) else { return [] }
+        return ["not_a_uuid:\(token)"]
     }
 
     /// The default customer of an identity.
@@ -88,7 +94,7 @@ extension Application {
     }
 
     /// Answers from the log, as of the link's position.
-    private func linkAnswer(_ position: Int64) async throws -> HTTPResponse {
+    private func linkAnswer(_ position: Int64, remarks: [String]) async throws -> HTTPResponse {
         let event = try await event(at: position)
         guard case .link(let fact) = event.fact, let environment = event.record.environment else {
             throw LedgerError(.corrupt, "the event at position \(position) is no link")
@@ -100,7 +106,8 @@ extension Application {
         return try .document(
             LinkDocument(
                 position: position, environment: environment, customerID: names[1], linked: linked,
-                untilNow: old == fact.identity || old == new ? nil : names[0]), position: position)
+                untilNow: old == fact.identity || old == new ? nil : names[0],
+                remarks: remarks.isEmpty ? nil : remarks), position: position)
     }
 
     /// The links about somebody before the event at a position, and with it.

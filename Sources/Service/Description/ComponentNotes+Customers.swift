@@ -79,6 +79,7 @@ extension ComponentNotes {
                 "customer_id": "Whose the linked one is",
                 "linked": "The customer id that is an alias now, or an identity's default customer",
                 "until_now": "Whose it was before; `null` where it was nobody else's",
+                "remarks": "What a person should look at; left out where there is nothing",
             ]),
         "Transfer": ComponentNotes(
             "What a transfer makes of both sides",

@@ -41,12 +41,12 @@ extension APIOperation {
             """
             {"object":"customer_token","token":"rc_AgAAAAGMs…","customer_id":"c-1","environment":"production",
              "expires_at":"2026-11-20T20:00:00.000Z","app_account_token":"0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"}
-            """), headers: [], codes: [.unprocessable, .idempotencyConflict, .notFound])
+            """), headers: [], codes: [.unprocessable, .notFound])
 
     static let link = APIOperation(
         "linkCustomer", .customers, "Link",
-        "Ties an identity or another customer id to this one; `undo` takes a link back. "
-            + "See [whose purchases](#whose-purchases).",
+        "Ties an identity or another customer id to this one; `undo` takes a link back. `remarks` say what may be a slip: "
+            + "`not_a_uuid:…` of an `app_account_token` that no purchase in the App Store can bear. See [whose purchases](#whose-purchases).",
         [.customer, .environment, .idempotencyKey],
         body: Body(LinkRequest.self, #"{"customer_id":"device-17"}"#),
         answer: .document(
@@ -168,7 +168,8 @@ extension APIOperation {
     static let openCheckout = APIOperation(
         "openCheckout", .devices, "Open a checkout",
         "Opens a [page of Stripe's](web-checkout.md#the-checkout) on which is paid. A publishable key sends an "
-            + "`app_transaction` that proves whose device it is.",
+            + "`app_transaction` that proves whose device it is. `already_owned` is about this product alone: "
+            + "[what is refused](web-checkout.md#what-is-refused), and what is left to whoever asks.",
         [.customer, .environment, .idempotencyKey],
         body: Body(
             CheckoutRequest.self, #"{"product_id":"com.example.pro.yearly","app_transaction":"eyJhbGciOiJFUzI1NiIs…"}"#,
@@ -182,10 +183,12 @@ extension APIOperation {
 
     static let openPortal = APIOperation(
         "openPortal", .devices, "Open the portal",
-        "Opens a page of Stripe's on which the customer [looks after](web-checkout.md#the-checkout) what they bought. "
+        "Opens a page of Stripe's on which the customer [looks after](web-checkout.md#the-portal) what they bought. "
             + "`not_found` where it is not known that they [paid](web-checkout.md#who-paid) for anything.",
         [.customer, .environment],
-        body: Body(PortalRequest.self, #"{"return_url":"https://example.com/account"}"#, limit: { $0.checkoutBytes }),
+        body: Body(
+            PortalRequest.self, #"{"return_url":"https://example.com/account"}"#, isRequired: false,
+            limit: { $0.checkoutBytes }),
         answer: .document(
             PortalDocument.self, #"{"object":"portal","url":"https://billing.stripe.com/p/session/live_YWNjdF8x"}"#),
         headers: [], codes: [.notFound, .unprocessable, .unknownApp, .wrongEnvironment])

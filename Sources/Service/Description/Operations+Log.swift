@@ -117,7 +117,7 @@ extension APIOperation {
             """
             {"object":"ledger","position":1234,"hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
              "fold_version":1,"ledger_id":"5f0f6a1e-0000-4000-8000-000000000001",
-             "projections":[{"name":"original_view","checkpoint":1234,"version":1}]}
+             "projections":[{"name":"originals","checkpoint":1234,"version":1}]}
             """))
 
     static let readCheckpoint = APIOperation(

@@ -90,8 +90,7 @@ struct Parameter: Sendable {
         "The key's own where that is left out, else `production`"
     ).of(StoreEnvironment.self)
     static let exportEnvironment = Parameter(
-        "environment", in: .query, words(StoreEnvironment.self),
-        "The key's own where that is left out, else both"
+        "environment", in: .query, words(StoreEnvironment.self), "Both where that is left out"
     ).of(StoreEnvironment.self)
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
@@ -127,7 +126,8 @@ struct Parameter: Sendable {
     static let size = Parameter(
         "size", in: .query, .integer(0...Int64.max), "How many events the tree covers; all where left out")
     static let from = Parameter(
-        "from", in: .query, .integer(0...Int64.max), isRequired: true, example: 2, "The smaller number of events")
+        "from", in: .query, .integer(0...Int64.max), isRequired: true, example: 2,
+        "The smaller number of events, at least 1")
     static let to = Parameter(
         "to", in: .query, .integer(0...Int64.max), "The larger number of events; all where left out")
 
@@ -159,7 +159,8 @@ struct Parameter: Sendable {
 
     static let idempotencyKey = Parameter(
         "Idempotency-Key", in: .header, text(limit: 255),
-        "Up to 255 characters, kept for a day: the same request again gets the same answer")
+        "Up to 255 characters, kept for a day for each API key: the same request again gets the same answer, another one under "
+            + "the same `Idempotency-Key` is refused as `idempotency_conflict`")
     static let ifMatch = Parameter(
         "If-Match", in: .header, .anyText, "Refuses the change unless the catalog in force has one of these entity tags"
     )

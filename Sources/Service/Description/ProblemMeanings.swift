@@ -14,7 +14,8 @@ extension ProblemCode {
         case .methodNotAllowed: "there is no such thing with this method"
         case .positionNotReached: "`min_position` was not reached in time"
         case .ownershipConflict: "it contradicts who owns what"
-        case .alreadyOwned: "the customer has the product, and it goes on: nobody pays twice"
+        case .alreadyOwned:
+            "the customer has this product, and it goes on or is charged for; or a payment for it is under way"
         case .idempotencyConflict: "the `Idempotency-Key` was used for another request"
         case .preconditionFailed: "the catalog is not the one that `If-Match` names"
         case .tooLarge: "a limit on the body, or on a list in it"

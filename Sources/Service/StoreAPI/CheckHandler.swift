@@ -73,7 +73,7 @@ extension Application {
                 .unprocessable, "Order ids are looked up at the store, and \(refusal).", param: Parameter.orderID.name)
         } catch let error as StoreAPIError {
             logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
-            throw Problem(error, now: now())
+            throw Problem(error, now: now(), recordsAnswers: false)
         }
     }
 
@@ -128,14 +128,15 @@ extension Problem {
         case other
     }
 
-    fileprivate init(_ error: StoreAPIError, now: Timestamp) {
+    /// - Parameter recordsAnswers: whether what the store says is recorded.
+    fileprivate init(_ error: StoreAPIError, now: Timestamp, recordsAnswers: Bool = true) {
         let hindrance: Hindrance =
             switch error.kind {
             case .limited(let until): .limited(until: until)
             case .unauthorized: .unauthorized
             case .notFound, .refused, .unavailable, .unreadable, .outOfTime: .other
             }
-        self.init(hindrance, error.description, now: now)
+        self.init(hindrance, error.description, now: now, recordsAnswers: recordsAnswers)
     }
 
     fileprivate init(check error: StripeAPIError, now: Timestamp) {
@@ -148,7 +149,7 @@ extension Problem {
         self.init(hindrance, error.description, now: now)
     }
 
-    private init(_ hindrance: Hindrance, _ cause: String, now: Timestamp) {
+    private init(_ hindrance: Hindrance, _ cause: String, now: Timestamp, recordsAnswers: Bool = true) {
         var seconds: Int64 = 30
         let detail: String
         switch hindrance {
@@ -158,7 +159,10 @@ extension Problem {
         case .unauthorized:
             detail = "The store does not accept this service's credentials; `rightful status` and the log say more."
         case .other:
-            detail = "The store could not be asked to the end; what it had said by then is recorded."
+            detail =
+                recordsAnswers
+                ? "The store could not be asked to the end; what it had said by then is recorded."
+                : "The store could not be asked; send it again."
         }
         self.init(.unavailable, detail, headers: [("Retry-After", String(seconds))])
         self.cause = cause

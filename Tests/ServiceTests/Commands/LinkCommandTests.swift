@@ -48,6 +48,21 @@ struct LinkCommandTests {
         for customer in ["c-3", "c-4", "c-5", "apple:5"] { #expect(try await rig.holdings(customer) == Self.held) }
     }
 
+    @Test("an account token that is no UUID is linked and remarked, for no purchase in the App Store bears one")
+    func oddToken() async throws {
+        let rig = try await EntitlementsTests.rig()
+        func link() async throws -> HTTPResponse {
+            try await rig.command("link", "c-1", #"{"app_account_token":"user-7"}"#, idempotencyKey: "odd")
+        }
+        let answer = try await link()
+        #expect(answer.status == 200)
+        #expect(try answer.json["remarks"] == .array([.string("not_a_uuid:user-7")]))
+        #expect(try await link().body == answer.body)
+        for target in [#""app_account_token":"\#(Self.token)""#, #""customer_id":"user-8""#] {
+            #expect(try await rig.command("link", "c-1", "{\(target)}").json["remarks"] == nil)
+        }
+    }
+
     @Test("a link is an event of both, and among what an explanation rests on")
     func visible() async throws {
         let rig = try await EntitlementsTests.rig()
