@@ -22,8 +22,11 @@ struct WebhooksCreateCommand: Command {
         ],
         details: """
             Types: \(EndpointFormat.standard.types.map(\.rawValue).joined(separator: ", ")); with --format revenuecat
-            \(EndpointFormat.revenueCat.types.map(\.rawValue).joined(separator: ", ")). The address begins with https://
-            and is of the public internet, unless "webhooks": {"allow_private_addresses": true} is configured.
+            \(EndpointFormat.revenueCat.types.map(\.rawValue).joined(separator: ", ")). A test message is sent whatever
+            the types are; the type test alone makes an endpoint that is sent nothing else.
+
+            The address begins with https:// and is of the public internet, unless
+            "webhooks": {"allow_private_addresses": true} is configured.
             """)
 
     private let arguments: ParsedArguments
