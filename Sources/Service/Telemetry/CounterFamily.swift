@@ -21,9 +21,9 @@ enum CounterFamily: String, CaseIterable, Sendable {
         switch self {
         case .statements: "Signed statements that devices posted: recorded, known, or the code of the refusal."
         case .conflicts:
-            "Claims of what is somebody else's, each time they are made; events of a web checkout that name another customer than the owner."
+            "Claims of another customer's purchase, counted each time; and events of a web checkout that name another customer than the owner."
         case .drift:
-            "Products of which a device believed otherwise than the ledger: recorded, known, unproven, foreign, unknown_product, limited, overtaken; agreed: it did before, and does not any more."
+            "Differences between a device and the ledger, by outcome: recorded, known, unproven, foreign, unknown_product, limited, overtaken; `agreed` counts differences that ended."
         case .requests: "Requests answered, by route and status."
         case .verdicts: "Notifications by what became of them: accepted, duplicate, or the code of the refusal."
         case .notifications: "New notifications by the ledger's word for them; unknown is a type it does not know."

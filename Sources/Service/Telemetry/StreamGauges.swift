@@ -19,7 +19,7 @@ struct StreamGauges: Sendable {
 
         var help: String {
             switch self {
-            case .silent: "Whether the store has sent something since it was last heard."
+            case .silent: "1 while the store must have sent something that did not arrive, and nothing was heard since."
             case .overdue: "Subscriptions whose next event should have been heard of by now."
             case .heard: "When a notification arrived last that the store delivered by itself."
             case .repaired: "Checks that found what had not been heard, of all services together."

@@ -22,7 +22,7 @@ struct ExplainCommand: Command {
         details: """
             It shows the decision, the rule behind it, the events it rests on, what else was weighed, and what would
             change it; on a terminal it draws the timeline. Without ENTITLEMENT it explains all that the customer holds
-            or held.
+            or held; of a customer who never had anything, or is not known, every entitlement of the catalog.
             """)
 
     /// The largest export read, in bytes; that of 50,000 events with their evidence is smaller.
