@@ -7,8 +7,9 @@ public struct Entitlements: Sendable, Hashable {
     /// A later major version may add cases; write `default:` where you switch over it.
     public enum Kind: Sendable, Hashable {
         /// The app was just launched, or somebody has just logged in, and what store and server say first is still
-        /// waited for: close no door on it. What ``Entitlements/all`` gives access to is given all the same. It takes
-        /// two seconds at most, unless the files cannot be read yet, as before the device was first unlocked.
+        /// waited for. Do not lock features in this state. What ``Entitlements/all`` gives access to is given all the
+        /// same. It takes two seconds at most, unless the files cannot be read yet, as before the device was first
+        /// unlocked.
         case loading
         /// The server has answered, and this rests on its log up to a position.
         case live(position: Int64)

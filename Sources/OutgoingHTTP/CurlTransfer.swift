@@ -189,7 +189,7 @@ final class RunningTransfer {
             progress.excess = AnswerTooLarge(part: .head, limit: Progress.headLimit)
             return 0
         }
-        // What comes behind the body is nobody's; and of what is no ASCII nothing is read, which could take long.
+        // Trailers are ignored, and so are header lines that are not ASCII, because parsing them may be slow.
         let isRead = !progress.hasHead && UnsafeBufferPointer(start: bytes, count: count).allSatisfy { $0 < 0x80 }
         guard isRead else { return 1 }
         let line = String(decoding: UnsafeBufferPointer(start: bytes, count: count), as: UTF8.self)

@@ -48,7 +48,7 @@ struct ReopeningTests {
 
     private static let refund = ["CANCELLATION CUSTOMER_SUPPORT @5", "EXPIRATION CUSTOMER_SUPPORT @5"]
 
-    @Test("what was off when its money went back is off when that is reversed, and what was on is on")
+    @Test("a reversed refund restores the auto-renew setting")
     func reversed() throws {
         for (renews, after) in [(false, ["CANCELLATION UNSUBSCRIBE @10"]), (true, [])] {
             var log = refunded(renews: renews)

@@ -13,7 +13,7 @@ extension EntitlementStore {
         /// The same as an instant.
         let beganAt: Timestamp
         var isOnWeb: Bool
-        /// Server and store were asked for it what is owned.
+        /// Whether this purchase has already asked the server and the store what the customer owns.
         var hasLooked = false
         /// The transactions of the product that came since and may be this purchase.
         var came: Set<String> = []

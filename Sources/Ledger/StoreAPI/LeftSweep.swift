@@ -7,7 +7,8 @@ struct LeftSweep {
     /// Clocks of instances differ by so much.
     private static let tolerance: Int64 = 60_000
 
-    /// Whether it calls known what is yet to come: then the clock was ahead, and nobody can tell what was read.
+    /// Whether completed_until or window_from lies in the future, written while a clock was ahead: nobody can tell what was
+    /// read then.
     let isAhead: Bool
     /// Where the sweep began, and where the part under way does.
     private let begun: Timestamp?

@@ -34,11 +34,11 @@ private struct OpenedPage: Codable {
 }
 
 extension Application {
-    /// How often another page is asked for where the one that Stripe gives is over, or the answer to it is an error for good.
+    /// Attempts to open a page when Stripe replays an expired one, or a stored 5xx answer.
     private static let pagesAskedFor = 3
     /// For how long a page has to be good at least, in milliseconds.
     private static let shortestPage: Int64 = 120_000
-    /// How long is waited for what became of something, where there is an answer without.
+    /// How long Stripe is asked for the state of a page when we can answer without it.
     private static let standingPatience = Duration.seconds(2)
     /// How many orders are asked about that are not paid.
     private static let unpaidAskedFor = 3
@@ -97,7 +97,7 @@ extension Application {
                 try await close(opened.page.id, shop, until: end)
             } catch {
                 guard error.kind == .refused else { throw error }
-                throw Problem.unavailable("Something becomes of another page for it at this moment; send it again.")
+                throw Problem.unavailable("Another checkout for this product is just being paid or closed; try again.")
             }
             return nil
         case .over: return nil

@@ -178,7 +178,7 @@ package struct StripeLookups: Sendable {
         return true
     }
 
-    /// How long somebody else has for it before a webhook that waits reads it itself: they may have been killed.
+    /// After this long a waiting webhook takes over a look-up that another process holds: that one may have been killed.
     private static let othersTime = Duration.seconds(1)
     /// How many refunds and disputes an event is let explain before it is answered; there may be many of a forged name only.
     private static let mostTraced = 16

@@ -52,7 +52,7 @@ struct FirstLookTests {
         await expectNoPaywall(rig, states, behind: door)
     }
 
-    @Test("nor does somebody logged in of whom the server has never answered, at the next launch")
+    @Test("somebody logged in of whom the server has never answered sees no paywall at the next launch, either")
     func neverAnswered() async {
         var rig = KitRig(server: { $0.mood = .unreachable })
         await rig.launch()
@@ -66,7 +66,9 @@ struct FirstLookTests {
         await expectNoPaywall(rig, states, behind: door)
     }
 
-    @Test("nor does somebody who was away for a month, and has paid elsewhere meanwhile", arguments: [true, false])
+    @Test(
+        "whoever was away for a month, and has paid elsewhere meanwhile, sees no paywall before the server has answered",
+        arguments: [true, false])
     func outdatedMemory(_ logsInAgain: Bool) async {
         var rig = KitRig()
         await rig.launch()
@@ -84,7 +86,7 @@ struct FirstLookTests {
         await expectNoPaywall(rig, states, behind: door)
     }
 
-    @Test("it ends after two seconds, and with the attempt where the server is away", arguments: [true, false])
+    @Test("loading ends after two seconds, and with the attempt where the server is away", arguments: [true, false])
     func isBounded(_ isAway: Bool) async {
         let door = Door()
         let rig = KitRig(server: { $0.mood = .unreachable })

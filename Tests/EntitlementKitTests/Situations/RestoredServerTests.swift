@@ -60,7 +60,7 @@ struct RestoredServerTests {
         }
     }
 
-    @Test("it does so in another process, too, which finds the one in force on the disk")
+    @Test("a catalog that a log has lost gives way in the app's other processes, too, by what one has left on the disk")
     func lostCatalogOnDisk() async {
         let rig = KitRig { $0.current = [Statements.transaction("1")] }
         give("premium", writtenAt: 105, head: 110, rig)

@@ -30,7 +30,8 @@ struct BodyAdmissionTests {
 
     private static let reconcile = "/v1/customers/c-1/reconcile"
 
-    @Test("from the head alone: the store's bodies have a memory of their own, and only holders of keys send others")
+    @Test(
+        "by its head alone a request is refused before its body is read; the store's bodies have a memory of their own")
     func table() async throws {
         let rig = try await ServiceRig.make()
         let device = try await rig.publishableKey()

@@ -56,7 +56,7 @@ struct LeftPageTests {
         #expect(await !rig.store.abandonCheckout(of: situation.wanted), "there is none any more")
     }
 
-    @Test("what gives something else stays in nobody's way, and is not given up with it")
+    @Test("a page left for another product blocks no purchase, and is not given up with it")
     func somethingElse() async {
         let payer = Payer { _ in .left }
         let rig = PaidOnceTests.rig(payer)
