@@ -187,7 +187,8 @@ let package = Package(
         }
         + [
             .testTarget(
-                name: "RightfulTests", dependencies: dependencies(["rightful", "Service", "EntitlementCore", "TestSupport"]),
+                name: "RightfulTests",
+                dependencies: dependencies(["rightful", "Service", "EntitlementCore", "TestSupport"]),
                 swiftSettings: settings),
             // The repository's own rules.
             .testTarget(name: "TidyTests", dependencies: dependencies(["Schema"]), swiftSettings: settings),
