@@ -182,7 +182,9 @@ struct ReopeningTests {
         func moment(_ count: Int) -> CustomerMoment {
             let history = CustomerHistory(
                 of: bob, environment: log.environment, position: Int64(count), events: log.events)
-            return CustomerMoment(history.facts(), in: log.environment, names: [bob], at: day(5))
+            return CustomerMoment(
+                history.facts(), in: log.environment, names: [bob], at: day(5),
+                hearings: PurchaseHearings(log.events))
         }
         func told(_ count: Int) throws -> [MessageType] {
             try EventTeller().changes(from: moment(count - 1), to: moment(count)).arrived.values.flatMap(\.transferred)

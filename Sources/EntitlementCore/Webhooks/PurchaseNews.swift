@@ -5,11 +5,15 @@ package struct CustomerMoment: Sendable {
     /// Everybody who is this customer by the links in force, in ascending order.
     package let names: [IdentityRef]
     package let instant: Timestamp
+    /// Of whatever the facts hold, and of what became known later.
+    package let hearings: PurchaseHearings
 
     package init(
-        _ facts: CustomerFacts, in environment: StoreEnvironment, names: [IdentityRef], at instant: Timestamp
+        _ facts: CustomerFacts, in environment: StoreEnvironment, names: [IdentityRef], at instant: Timestamp,
+        hearings: PurchaseHearings
     ) {
         (self.facts, self.environment, self.names, self.instant) = (facts, environment, names, instant)
+        self.hearings = hearings
     }
 }
 

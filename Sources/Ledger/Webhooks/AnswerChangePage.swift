@@ -245,7 +245,8 @@ struct AnswerChangePage {
                     key)
             case .revenueCat:
                 try PurchaseWalk(
-                    known(first, on: connection).facts, knownAt: first, at: begun, key, history.names, teller)
+                    known(first, on: connection).facts, knownAt: first, at: begun, key, history.names,
+                    PurchaseHearings(history.events), teller)
             }
         if let present, ClockAheadDetector.isAhead(begun, of: present) {
             try walk.goBack(to: present, known(first, on: connection), knownAt: first)

@@ -95,13 +95,16 @@ struct PurchaseWalk: CustomerWalk {
     private let key: WatchKey
     /// Everybody whom links, ever made, connect with the name.
     private let names: Set<IdentityRef>
+    private let hearings: PurchaseHearings
     private let teller: any PurchaseTeller
 
+    /// - Parameter hearings: of all events that bear on the customer.
     init(
         _ facts: CustomerFacts, knownAt position: Int64, at instant: Timestamp, _ key: WatchKey,
-        _ names: Set<IdentityRef>, _ teller: any PurchaseTeller
+        _ names: Set<IdentityRef>, _ hearings: PurchaseHearings, _ teller: any PurchaseTeller
     ) {
         (self.position, self.instant, self.key, self.names, self.teller) = (position, instant, key, names, teller)
+        self.hearings = hearings
         until = .endless
         enter(facts, position, at: instant)
     }
@@ -113,7 +116,7 @@ struct PurchaseWalk: CustomerWalk {
             return
         }
         let names = names.filter { facts.ownership.customer(of: $0) == key.identity }.sorted()
-        moment = CustomerMoment(facts, in: key.environment, names: names, at: instant)
+        moment = CustomerMoment(facts, in: key.environment, names: names, at: instant, hearings: hearings)
         until = facts.nextPurchaseChange(after: instant)
     }
 

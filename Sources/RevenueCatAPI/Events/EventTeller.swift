@@ -15,7 +15,8 @@ package struct EventTeller: PurchaseTeller {
         var courses: [PurchaseKey: [PurchaseEvent]] = [:]
         var departed: [PurchaseKey: PurchaseStanding] = [:]
         for (key, standing) in new {
-            courses[key] = PurchaseCourse(from: old[key], to: standing, at: moment.instant).events
+            courses[key] =
+                PurchaseCourse(from: old[key], to: standing, at: moment.instant, moment.hearings).events
         }
         for (key, standing) in old where new[key] == nil {
             departed[key] = standing

@@ -26,6 +26,7 @@ struct PurchaseEvent: Hashable, Sendable {
 struct PurchaseCourse {
     /// What is heard of later than this and changes no access is not told, in milliseconds: it is history.
     ///
+    /// A period that is over is counted from its end.
     /// Stores repeat notifications for days, and a service that was away reads them then.
     static let lateness = 7 * Timestamp.millisecondsPerDay
 
@@ -57,22 +58,28 @@ struct PurchaseCourse {
     }
 
     /// - Parameter before: `nil` where it was not the customer's.
-    init(from before: PurchaseStanding?, to after: PurchaseStanding, at instant: Timestamp) {
+    init(
+        from before: PurchaseStanding?, to after: PurchaseStanding, at instant: Timestamp, _ hearings: PurchaseHearings
+    ) {
         (self.after, self.instant) = (after, instant)
-        let base: Base
-        if let before, !before.knownIDs.isDisjoint(with: after.transactionIDs) {
-            compare(before)
-            base = !before.isOpen && after.isOpen ? reopen() : goOn(from: before)
-        } else {
+        guard let before, !before.knownIDs.isDisjoint(with: after.transactionIDs) else {
             begin(after: before)
-            // Of what is not told at all nothing else is, either.
-            guard after.isOpen else { return }
-            let known = before.flatMap { $0.isOpen && $0.view.productID == after.view.productID ? $0 : nil }
-            base = Base(letIn: after, nextProductID: known?.nextProductID)
+            return
         }
+        compare(before)
+        goOn(from: !before.isOpen && after.isOpen ? reopen() : keep(before))
+        let isSame = !before.transactionIDs.isDisjoint(with: after.transactionIDs)
+        if events.isEmpty || before.isOpen || !isSame || Self.isTold(before, hearings) { return }
+        // Receivers have not heard of it, and money that goes back would be of no payment: if it is told now, then as new.
+        events = []
+        begin(after: nil)
+    }
+
+    /// What follows from what was told of the latest period.
+    private mutating func goOn(from base: Base) {
         bill(base)
         announce(base)
-        if base.isOpen, !after.isOpen { tell(.expiration, .expiration(after.endReason)) }
+        if base.isOpen, !after.isOpen, !after.givesNothing { tell(.expiration, .expiration(after.endReason)) }
         if after.isOpen, after.view.end > base.end, !events.contains(where: { Self.prolonging.contains($0.type) }) {
             tell(.subscriptionExtended)
         }
@@ -86,7 +93,7 @@ struct PurchaseCourse {
         return Base(letIn: after)
     }
 
-    private mutating func goOn(from before: PurchaseStanding) -> Base {
+    private mutating func keep(_ before: PurchaseStanding) -> Base {
         if before.isCancelled, !after.isCancelled, after.isOpen { tell(.uncancellation) }
         return Base(before)
     }
@@ -105,19 +112,33 @@ struct PurchaseCourse {
         instant < statedAt.adding(milliseconds: Self.lateness)
     }
 
+    /// Whether something that is over was told, now or when it ran: what was heard of too late was not.
+    private static func isTold(_ over: PurchaseStanding, _ hearings: PurchaseHearings) -> Bool {
+        guard over.kind != .grant, let heardAt = hearings.first(of: over.transactionIDs) else { return true }
+        return heardAt < over.ranUntil.adding(milliseconds: lateness)
+    }
+
     /// A period that was not known; of several that were not, the latest alone.
     private mutating func begin(after before: PurchaseStanding?) {
         let open = before.flatMap { $0.isOpen ? $0 : nil }
         let left = open.map { ended($0) }
-        guard after.isOpen else {
-            if after.givesNothing, after.withdrawnAt == nil, isRecent(after.view.purchasedAt) {
-                tell(.nonRenewingPurchase)
-            } else if let left {
-                // Of what was told of, for of what came in between receivers know nothing.
+        // It was paid for, though it is over: what its money does is told, too. Nobody pays for a grant.
+        guard after.isOpen || after.kind != .grant && after.withdrawnAt == nil && isRecent(after.ranUntil) else {
+            // Of what was told of, for of what came in between receivers know nothing.
+            if let left {
                 events.append(PurchaseEvent(type: .expiration, view: left, detail: .expiration(after.endReason)))
             }
             return
         }
+        enter(open, left, isFirst: before == nil && after.isFirst)
+        let isSame = open?.view.productID == after.view.productID
+        goOn(from: Base(letIn: after, nextProductID: isSame ? open?.nextProductID : nil))
+    }
+
+    /// - Parameters:
+    ///   - open: what gave access until then.
+    ///   - left: the same as it is now.
+    private mutating func enter(_ open: PurchaseStanding?, _ left: PurchaseView?, isFirst: Bool) {
         guard after.kind == .subscription else { return tell(.nonRenewingPurchase) }
         if let open, let left, left.productID != after.view.productID {
             // One that was announced is news where it comes before its time.
@@ -128,7 +149,7 @@ struct PurchaseCourse {
                         type: .productChange, view: left, detail: .productChange(to: after.view.productID)))
             }
         }
-        if before == nil, after.isFirst { return tell(.initialPurchase) }
+        if isFirst { return tell(.initialPurchase) }
         tell(.renewal, .renewal(isTrialConversion: after.followsTrial))
     }
 

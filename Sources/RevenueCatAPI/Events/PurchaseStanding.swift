@@ -121,4 +121,12 @@ struct PurchaseStanding: Sendable {
     let cancelReason: EndReason
     /// Why it ended, or would.
     let endReason: EndReason
+
+    /// Until when it gave access, or, where that is taken back, was to give it; of what gives none when it was bought.
+    ///
+    /// Whether it was told is counted from here on, and a refund changes nothing about what was told.
+    var ranUntil: Timestamp {
+        if givesNothing { return view.purchasedAt }
+        return withdrawnAt == nil ? view.end : max(view.end, expiry)
+    }
 }

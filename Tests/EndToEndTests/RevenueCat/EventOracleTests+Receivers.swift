@@ -22,6 +22,7 @@ extension EventOracleTests {
         // Else little of what they are told would have been met.
         #expect(found.transfers > 5 && found.partial > 2 && found.extended > 20, "\(found)")
         #expect(found.graces > 10 && found.held > 1000, "\(found)")
+        #expect(found.late > 1 && found.refunds > 10 && found.failures > 20, "\(found)")
     }
 }
 
@@ -36,6 +37,10 @@ struct EventStage {
         var extended = 0
         var graces = 0
         var held = 0
+        /// Payments for what was over when they were told.
+        var late = 0
+        var refunds = 0
+        var failures = 0
 
         static func += (left: inout Found, right: Found) {
             left.transfers += right.transfers
@@ -43,6 +48,9 @@ struct EventStage {
             left.extended += right.extended
             left.graces += right.graces
             left.held += right.held
+            left.late += right.late
+            left.refunds += right.refunds
+            left.failures += right.failures
         }
     }
 
@@ -54,6 +62,8 @@ struct EventStage {
     private var position: Int64 = 1
     private var random: SplitMix64
     private var story: [String] = []
+    /// What somebody was told to be paid for.
+    private var paid: Set<String> = []
     private(set) var found = Found()
 
     init(_ world: EventWorld, seed: UInt64) throws {
@@ -68,7 +78,8 @@ struct EventStage {
             facts[person] = known
             walks[person] = PurchaseWalk(
                 known, knownAt: 1, at: instant,
-                WatchKey(app: "", identity: person, environment: world.environment), Set(world.people), EventTeller())
+                WatchKey(app: "", identity: person, environment: world.environment), Set(world.people),
+                PurchaseHearings(world.events), EventTeller())
         }
     }
 
@@ -159,7 +170,8 @@ struct EventStage {
         let end = members.instant("expiration_at_ms")
         let subject = try EventMessage.subject(of: body)
         let until = end.map { "\($0)" } ?? "ever"
-        story.append("\(instant) \(person) \(message.type) \(subject) \(members.text("product_id")) until \(until)")
+        let what = "\(members.text("product_id")) \(members.text("transaction_id"))"
+        story.append("\(instant) \(person) \(message.type) \(subject) \(what) until \(until)")
         if message.type == .subscriptionExtended { found.extended += 1 }
         if let graceEnd = members.instant("grace_period_expiration_at_ms") {
             found.graces += 1
@@ -167,6 +179,27 @@ struct EventStage {
         }
         if message.type == .expiration { try #require(end.map { $0 <= instant } ?? false, "\(place)") }
         if let end, let bought = members.instant("purchased_at_ms") { try #require(bought <= end, "\(place)") }
+        try noteMoney(message.type, members, end)
+    }
+
+    /// Money goes back, and a charge fails, of nothing but what was told to be paid for.
+    private mutating func noteMoney(_ type: MessageType, _ event: [String: WireValue], _ end: Timestamp?) throws {
+        // The store may know one payment by several ids.
+        let bought = event.instant("purchased_at_ms").map { "\($0)" } ?? ""
+        let payment = [event.text("original_transaction_id"), event.text("product_id"), bought].joined(separator: " ")
+        switch type {
+        case .initialPurchase, .renewal, .nonRenewingPurchase:
+            paid.insert(payment)
+            if let end, end <= instant { found.late += 1 }
+        case .refundReversed: paid.insert(payment)
+        case .billingIssue:
+            found.failures += 1
+            try #require(paid.contains(payment), "\(place)")
+        case .cancellation where event.text("cancel_reason") == EndReason.customerSupport.rawValue:
+            found.refunds += 1
+            try #require(paid.contains(payment), "\(place)")
+        default: break
+        }
     }
 
     private mutating func expectNobodyLockedOut(at instant: Timestamp) throws {

@@ -43,7 +43,9 @@ struct EventOracleTests {
         var instant = log.events[0].recordedAt
         func moment(_ facts: CustomerFacts, _ instant: Timestamp) -> CustomerMoment? {
             facts.customer == person
-                ? CustomerMoment(facts, in: log.environment, names: [person], at: instant) : nil
+                ? CustomerMoment(
+                    facts, in: log.environment, names: [person], at: instant, hearings: PurchaseHearings(log.events))
+                : nil
         }
         var last = moment(facts, instant)
         func step(_ next: Timestamp) throws {

@@ -34,7 +34,9 @@ extension TestLog {
                 of: customer, environment: environment, position: Int64(count), events: events)
             let facts = history.facts()
             guard facts.customer == customer else { return nil }
-            return CustomerMoment(facts, in: environment, names: [customer], at: instant)
+            return CustomerMoment(
+                facts, in: environment, names: [customer], at: instant,
+                hearings: PurchaseHearings(events))
         }
         var sent: [SentEvent] = []
         var instant = events[position - 1].recordedAt

@@ -102,6 +102,20 @@ struct TestLog {
             recorded: recorded ?? days)
     }
 
+    /// Several statements of the store's at once, as whoever reads its history has them.
+    mutating func stated(_ transactions: [TransactionFact], recorded: Double) {
+        let transactions = transactions.map { transaction in
+            var transaction = transaction
+            transaction.payloadHash = nextHash
+            return transaction
+        }
+        add(
+            .statements(
+                StatementsFact(
+                    originalTransactionID: transactions[0].originalTransactionID, transactions: transactions,
+                    renewals: [], remarks: [])), recorded: recorded)
+    }
+
     mutating func granted(
         _ id: String = "grant_1", _ entitlement: String = "premium", at recorded: Double, until: Double? = nil
     ) {
