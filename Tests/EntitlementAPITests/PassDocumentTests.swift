@@ -14,9 +14,14 @@ struct PassDocumentTests {
     private static func answer(
         _ id: String, until: Timestamp?, givesAccess: Bool = true, state: EntitlementState = .active
     ) -> EntitlementAnswer {
+        let fact = TransactionFact(
+            payloadHash: .zero, signedDate: nil, transactionID: "1", originalTransactionID: "1",
+            productID: "com.example.pro", bundleID: "com.example.app", kind: .known(.autoRenewable),
+            purchaseDate: .earliest)
+        let terms = PurchaseTerms(Shared(fact), expiry: until ?? .endless, revokedAt: nil)
         let reading = Reading(
-            start: .earliest, end: until ?? .endless, state: state, reason: .paidPeriod, giver: .grant(id: "g-1"),
-            positions: [1], periodEnd: until ?? .endless)
+            start: .earliest, end: until ?? .endless, state: state, reason: .paidPeriod,
+            giver: .purchase(Shared(terms)), positions: [1], periodEnd: until ?? .endless)
         return EntitlementAnswer(
             entitlementID: id, givesAccess: givesAccess, state: state, since: .earliest, until: until, willRenew: true,
             reading: reading)
