@@ -12,19 +12,21 @@ guard let rightful = URL(string: variable("RIGHTFUL_URL")), let port = UInt16(Co
 let receiver = try EntitlementReceiver(
     secret: variable("WEBHOOK_SECRET"), rightful: rightful, key: variable("RIGHTFUL_KEY"))
 
-/// What was said of each customer already; held while something is said, so that it is said in order.
+/// What was said of each customer already.
 let said = Mutex<[EntitlementReceiver.Customer: String]>([:])
 
-@Sendable func say() async {
-    let customers = await receiver.customers
-    said.withLock { said in
-        for (customer, kept) in customers {
-            let how = kept.isRead ? "read" : "kept"
-            let what = "\(kept.endpoint) \(kept.sequence) \(how)"
-            guard said.updateValue(what, forKey: customer) != what else { continue }
-            let open = kept.entitlements.filter(\.givesAccess).map(\.id).sorted().joined(separator: " ")
-            let line = "\(customer.id) \(customer.environment) \(kept.sequence) \(how): \(open)\n"
-            FileHandle.standardOutput.write(Data(line.utf8))
+extension EntitlementReceiver {
+    /// Says what it keeps and has not said yet; as its own work, so that nothing older is said after something newer.
+    func say() {
+        said.withLock { said in
+            for (customer, kept) in customers {
+                let how = kept.isRead ? "read" : "kept"
+                let what = "\(kept.endpoint) \(kept.sequence) \(how)"
+                guard said.updateValue(what, forKey: customer) != what else { continue }
+                let open = kept.entitlements.filter(\.givesAccess).map(\.id).sorted().joined(separator: " ")
+                let line = "\(customer.id) \(customer.environment) \(kept.sequence) \(how): \(open)\n"
+                FileHandle.standardOutput.write(Data(line.utf8))
+            }
         }
     }
 }
@@ -50,7 +52,7 @@ final class Outcome: Sendable {
     let outcome = Outcome()
     Task.detached {
         let status = await receiver.receive(body, headers: headers)
-        await say()
+        await receiver.say()
         outcome.settle(status)
     }
     return outcome.wait()
