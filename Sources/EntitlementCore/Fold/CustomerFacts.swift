@@ -95,17 +95,18 @@ package struct CustomerFacts: Sendable {
 
     /// One chain's segments, cut at transfers, each marked as this customer's or not.
     func ownedSegments(of chain: PeriodChain, state: OriginalState, originalID: String) -> [OwnedSegment] {
+        let segments = state.segments(of: chain, policy: catalog.policy)
         var pieces: [OwnedSegment] = []
+        pieces.reserveCapacity(segments.count)
         // Nearly all periods of a chain state the owner whom the one before stated.
-        var last: (statedOwner: IdentityRef?, owners: [OwnerSpan])?
-        for segment in state.segments(of: chain, policy: catalog.policy) {
+        var statedOwner = chain.periods.first?.fact.statedOwner
+        var owners = self.owners(of: originalID, stating: statedOwner)
+        for segment in segments {
             let period = chain.periods[segment.periodIndex]
-            let statedOwner = period.fact.statedOwner
-            let owners =
-                if let last, last.statedOwner == statedOwner { last.owners } else {
-                    self.owners(of: originalID, stating: statedOwner)
-                }
-            last = (statedOwner, owners)
+            if period.fact.statedOwner != statedOwner {
+                statedOwner = period.fact.statedOwner
+                owners = self.owners(of: originalID, stating: statedOwner)
+            }
             for (index, owner) in owners.enumerated() {
                 var piece = segment
                 piece.start = max(segment.start, owner.from)
@@ -173,6 +174,7 @@ package struct CustomerFacts: Sendable {
     ) -> [Reading] {
         let handedOn = handedOn.filter { given[$0.index].contains(entitlementID) }
         var readings: [Reading] = []
+        readings.reserveCapacity(owned.count)
         /// The latest period that the readings speak of.
         var shown = -1
         for item in owned {

@@ -123,9 +123,12 @@ extension OriginalState {
     package func chains(_ catalog: Catalog) -> [PeriodChain] {
         if let web, transactions.isEmpty { return web.chains(catalog) }
         var excluding: [Period] = []
+        excluding.reserveCapacity(transactions.count)
         var overlapping: [PeriodChain] = []
-        for group in periodGroups() {
-            guard let period = Period(statements: group, catalog: catalog) else { continue }
+        forEachPeriod { winner, ids, needsStoreCheck in
+            guard let period = Period(winner, ids: ids, needsStoreCheck: needsStoreCheck, catalog: catalog) else {
+                return
+            }
             if period.runsForCatalogDuration {
                 overlapping.append(PeriodChain(periods: [period]))
             } else {
@@ -140,9 +143,11 @@ extension OriginalState {
     /// The statement that counts about each period, also about those that grant nothing, such as coins.
     package func winningStatements() -> [(fact: TransactionFact, transactionIDs: Set<String>)] {
         if let web { return web.paidTransactions().map { ($0, [$0.transactionID]) } }
-        return periodGroups().compactMap { group in
-            Period.winner(of: group).map { ($0.winner.fact, Set(group.map(\.fact.transactionID))) }
+        var statements: [(fact: TransactionFact, transactionIDs: Set<String>)] = []
+        forEachPeriod { winner, ids, _ in
+            statements.append((winner.fact, ids.isEmpty ? [winner.fact.transactionID] : Set(ids)))
         }
+        return statements
     }
 
     /// The same without the ids.
@@ -153,7 +158,9 @@ extension OriginalState {
 
     /// The App Store's alone, with where each was stated.
     func winningTransactions() -> [StatedTransaction] {
-        periodGroups().compactMap { Period.winner(of: $0)?.winner }
+        var winners: [StatedTransaction] = []
+        forEachPeriod { winner, _, _ in winners.append(winner) }
+        return winners
     }
 
     /// The products whose time would have to come from the catalog, and for which the catalog has no duration.
@@ -165,12 +172,25 @@ extension OriginalState {
         return products
     }
 
+    /// Lends the statement that counts about each period, and says under which transaction ids the purchase is known, in
+    /// ascending order; none where its own is the only one.
+    private func forEachPeriod(_ body: (StatedTransaction, _ ids: [String], _ needsStoreCheck: Bool) -> Void) {
+        if isInOrder {
+            for stated in transactions { body(stated, [], false) }
+            return
+        }
+        for group in periodGroups() {
+            guard let (winner, needsStoreCheck) = Period.winner(of: group) else { continue }
+            let ids = group.count == 1 ? [] : Set(group.map(\.fact.transactionID)).sorted()
+            body(winner, ids, needsStoreCheck)
+        }
+    }
+
     /// The statements about each period, gathered by what identifies it.
     ///
     /// Two statements are about one period when they name the same transaction or the same web order line item; where
     /// either has no line item, when they name the same product and purchase date.
-    private func periodGroups() -> [ArraySlice<StatedTransaction>] {
-        if isInOrder { return transactions.indices.map { transactions[$0...$0] } }
+    private func periodGroups() -> [[StatedTransaction]] {
         var groups = DisjointSets(count: transactions.count)
         var seen: [PeriodLabel: Int] = [:]
         let purchasesWithoutLineItem = Set(
@@ -184,7 +204,7 @@ extension OriginalState {
                 if let first = seen[label] { groups.unite(first, index) } else { seen[label] = index }
             }
         }
-        return groups.sets().map { $0.map { transactions[$0] }[...] }
+        return groups.sets().map { $0.map { transactions[$0] } }
     }
 
     /// Whether dates, transaction ids and line items all ascend, as in nearly every life; then each statement is about a
@@ -246,16 +266,16 @@ private struct DisjointSets {
 }
 
 extension Period {
-    /// Weighs the statements about one period; `nil` when it grants nothing because nobody says how long it runs.
-    fileprivate init?(statements: ArraySlice<StatedTransaction>, catalog: Catalog) {
-        guard let (winner, needsStoreCheck) = Self.winner(of: statements) else { return nil }
+    /// Reads the statement that counts about one period; `nil` when it grants nothing because nobody says how long it
+    /// runs.
+    fileprivate init?(_ winner: StatedTransaction, ids: [String], needsStoreCheck: Bool, catalog: Catalog) {
         guard let expiry = Self.expiry(of: winner.fact, catalog: catalog) else { return nil }
         let revocation = winner.fact.revocation
         let keepsAccess =
             revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
         let terms = PurchaseTerms(
-            winner.statement, ids: statements.count == 1 ? [] : Set(statements.map(\.fact.transactionID)).sorted(),
-            expiry: expiry, revokedAt: keepsAccess ? nil : revocation?.date, needsStoreCheck: needsStoreCheck)
+            winner.statement, ids: ids, expiry: expiry, revokedAt: keepsAccess ? nil : revocation?.date,
+            needsStoreCheck: needsStoreCheck)
         let start = winner.fact.purchaseDate
         self.init(
             terms: terms, start: start, end: max(expiry, start), ending: .ranOut, positions: [winner.position])
@@ -265,9 +285,8 @@ extension Period {
     /// The statement about a period that counts: the newest, unless only a device says that a revocation is gone which
     /// the store stated.
     fileprivate static func winner(
-        of statements: ArraySlice<StatedTransaction>
+        of statements: [StatedTransaction]
     ) -> (winner: StatedTransaction, needsStoreCheck: Bool)? {
-        if statements.count == 1, let only = statements.first { return (only, false) }
         guard let newest = statements.max(by: { $0.fact.precedes($1.fact) }) else { return nil }
         let newestOfStore = statements.filter(\.sources.includesStore).max { $0.fact.precedes($1.fact) }
         if !newest.sources.includesStore, newest.fact.revocation == nil,
@@ -316,8 +335,11 @@ extension Period {
 
     /// Orders the periods of one original transaction and lets each end or delay its neighbours.
     fileprivate static func chained(_ periods: [Period]) -> [Period] {
-        let ordered = periods.sorted(by: inOrderOfPurchase)
+        // Mostly they are, and to sort them would copy each.
+        let isInOrder = zip(periods, periods.dropFirst()).allSatisfy { inOrderOfPurchase($0, $1) }
+        let ordered = isInOrder ? periods : periods.sorted(by: inOrderOfPurchase)
         var chain: [Period] = []
+        chain.reserveCapacity(ordered.count)
         /// The place of the first of those that end last, kept because a long life has too many to look through each time.
         var latest: Int?
         for (index, period) in ordered.enumerated() {
