@@ -124,10 +124,11 @@ struct FactCodecTests {
     func priceIncrease() throws {
         func bytes(_ status: Int64?, isGraceWithoutEnd: Bool) -> [UInt8] {
             var writer = CanonicalWriter()
+            var texts = StatementTexts(areWrittenOnce: false)
             writer.renewal(
                 RenewalFact(
                     payloadHash: .zero, signedDate: nil, originalTransactionID: "1", priceIncreaseStatus: status,
-                    isGraceWithoutEnd: isGraceWithoutEnd))
+                    isGraceWithoutEnd: isGraceWithoutEnd), &texts)
             return Array(writer.bytes.dropFirst(32 + 1 + 5))
         }
         let before: [UInt8] = [0, 0, 0, 0, 0]
@@ -137,7 +138,7 @@ struct FactCodecTests {
         #expect(bytes(1, isGraceWithoutEnd: true) == before + [3, 0, 0, 0, 0, 0, 0, 0, 1])
         #expect(throws: FactCodec.DecodingFailure.invalid("a renewal's marks of 4")) {
             try CanonicalReader.read([UInt8](repeating: 0, count: 33) + [0, 0, 0, 1, 0x31] + before + [4]) {
-                var texts = StatementTexts()
+                var texts = StatementTexts(areWrittenOnce: false)
                 return try $0.renewal(&texts)
             }
         }
@@ -173,6 +174,57 @@ struct FactCodecTests {
             #expect(throws: FactCodec.DecodingFailure.self) { try OriginalState(encoded: Array(bytes[..<length])) }
         }
         #expect(throws: FactCodec.DecodingFailure.trailingBytes) { try OriginalState(encoded: bytes + [0]) }
+    }
+
+    @Test("a state names a text that its statements have in common once, and is read as well where it stands in full")
+    func repeatedTexts() throws {
+        let life: [TransactionFact] = (0..<12).compactMap { month in
+            let start = Double(30 * month)
+            let statement = subscription("10\(month)", from: start, to: start + 30, month == 0 ? .purchase : .renewal)
+            guard case .transaction(let fact, _) = statement else { return nil }
+            return fact
+        }
+        var state = OriginalState()
+        var full = CanonicalWriter()
+        full.count(life.count)
+        var texts = StatementTexts(areWrittenOnce: false)
+        for fact in life {
+            state.join(fact, source: .notification, position: 7)
+            full.byte(StatementSources(.notification).rawValue)
+            full.integer(7)
+            full.transaction(fact, &texts)
+        }
+        full.count(0)
+        full.integer(7)
+        let bytes = state.encoded()
+        let product = Array(try #require(life.first).bundleID.utf8)
+        #expect(bytes.indices.count { bytes[$0...].starts(with: product) } == 1)
+        #expect(bytes.count < full.bytes.count * 3 / 4)
+        #expect(try OriginalState(encoded: bytes) == state)
+        #expect(try OriginalState(encoded: full.bytes) == state)
+    }
+
+    @Test("a text that is said to be repeated and has none before it is an error, and so is any in a fact")
+    func repetitionOfNothing() throws {
+        guard case .transaction(let fact, _) = subscription("100", from: 0, to: 30) else { return }
+        var texts = StatementTexts(areWrittenOnce: true)
+        var writer = CanonicalWriter()
+        writer.transaction(fact, &texts)
+        let first = writer.bytes
+        writer = CanonicalWriter()
+        writer.transaction(fact, &texts)
+        let second = writer.bytes
+        #expect(second.count < first.count)
+        func read(_ bytes: [UInt8], once: Bool) throws -> TransactionFact {
+            try CanonicalReader.read(bytes) { reader throws(FactCodec.DecodingFailure) in
+                var texts = StatementTexts(areWrittenOnce: once)
+                return try reader.transaction(&texts)
+            }
+        }
+        #expect(try read(first, once: true) == fact)
+        #expect(try read(first, once: false) == fact)
+        #expect(throws: FactCodec.DecodingFailure.truncated) { try read(second, once: true) }
+        #expect(throws: FactCodec.DecodingFailure.truncated) { try read(second, once: false) }
     }
 
     @Test("identities are replaced wherever a fact names them, and nothing else changes")

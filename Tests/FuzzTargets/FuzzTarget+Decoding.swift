@@ -7,7 +7,8 @@ import OpenSSLCrypto
 import Service
 
 extension FuzzTarget {
-    /// What is read back from canonical bytes: there is one spelling of everything.
+    /// What is read back from canonical bytes: there is one spelling of every fact, and of a state one that is written,
+    /// beside others with texts that are repeated in full.
     static func canonical() -> [FuzzTarget] {
         [
             FuzzTarget("fact", .bytes) { bytes throws(FuzzFinding) in
@@ -18,13 +19,16 @@ extension FuzzTarget {
             },
             FuzzTarget("state", .bytes) { bytes throws(FuzzFinding) in
                 guard let state = try? OriginalState(encoded: bytes) else { return false }
-                try require(state.encoded() == bytes, "a state has a second spelling")
+                let written = state.encoded()
+                try require(written.count <= bytes.count, "a state is written longer than it was read")
+                try require((try? OriginalState(encoded: written)) == state, "a state reads back as another one")
                 fold(CustomerFacts(customer: IdentityRef(1), originals: ["1": state], catalog: Catalog(products: [])))
                 return true
             },
             FuzzTarget("customer-facts", .bytes) { bytes throws(FuzzFinding) in
                 guard let facts = try? CustomerFacts(encoded: bytes) else { return false }
-                try require(facts.encoded() == bytes, "a customer's facts have a second spelling")
+                let written = facts.encoded()
+                try require((try? CustomerFacts(encoded: written))?.encoded() == written, "a customer's facts differ")
                 fold(facts)
                 return true
             },

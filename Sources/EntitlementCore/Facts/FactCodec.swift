@@ -207,8 +207,10 @@ package struct CanonicalWriter: Sendable {
         withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
     }
 
-    package mutating func count(_ value: Int) {
-        withUnsafeBytes(of: UInt32(value).bigEndian) { bytes.append(contentsOf: $0) }
+    package mutating func count(_ value: Int) { count(UInt32(value)) }
+
+    mutating func count(_ value: UInt32) {
+        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
     }
 
     package mutating func text(_ value: String) {
@@ -233,15 +235,6 @@ package struct CanonicalWriter: Sendable {
         flag(value != nil)
         if let value { write(&self, value) }
     }
-}
-
-/// The texts that the statements of one life mostly have in common, as they were read last.
-struct StatementTexts {
-    var originalTransactionID = ""
-    var productID = ""
-    var renewsAs = ""
-    var bundleID = ""
-    var kind = ""
 }
 
 /// Reads values in the canonical form; every shortfall is an error, never a trap, and so is every other spelling of a
@@ -333,10 +326,10 @@ package struct CanonicalReader {
     }
 
     /// A text that mostly is the one that was read before it, which then takes no memory of its own.
-    mutating func text(_ before: inout String) throws(Failure) -> String {
+    mutating func text(likely before: String?) throws(Failure) -> String {
         let start = index
         let length = try count()
-        if length <= bytes.count - index, length == before.utf8.count {
+        if var before, length <= bytes.count - index, length == before.utf8.count {
             let utf8 = UnsafeRawBufferPointer(rebasing: bytes[index..<(index + length)])
             if before.withUTF8({ $0.elementsEqual(utf8) }) {
                 index += length
@@ -344,8 +337,16 @@ package struct CanonicalReader {
             }
         }
         index = start
-        before = try text()
-        return before
+        return try text()
+    }
+
+    /// Goes past a count if it is the next one; returns whether it was.
+    mutating func skip(count expected: UInt32) -> Bool {
+        guard 4 <= bytes.count - index,
+            UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)) == expected
+        else { return false }
+        index += 4
+        return true
     }
 
     package mutating func timestamp() throws(Failure) -> Timestamp {

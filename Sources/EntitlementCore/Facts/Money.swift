@@ -19,6 +19,17 @@ package struct Money: Hashable, Sendable {
         self.currency = code
     }
 
+    /// Another amount in the same currency; `nil` beyond `limit`.
+    func with(thousandths: Int64) -> Money? {
+        guard (-Self.limit...Self.limit).contains(thousandths) else { return nil }
+        return Money(checked: thousandths, currency)
+    }
+
+    private init(checked thousandths: Int64, _ currency: String) {
+        self.thousandths = thousandths
+        self.currency = currency
+    }
+
     /// An amount as Stripe states it: in what it takes for the currency's smallest unit (Stripe, "Supported currencies").
     ///
     /// - Returns: `nil` for an amount beyond `limit`, or for what is no currency's code.

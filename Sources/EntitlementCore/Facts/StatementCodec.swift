@@ -1,7 +1,51 @@
 // The canonical form of the statements themselves; kept apart from the primitives in FactCodec.swift. A view row
-// holds statements in the same form, so that a view is as canonical as the log.
+// holds statements in the same form, but that what the next statement repeats stands there once.
+
+/// The texts that the statements of one life mostly have in common, as they were written or read last.
+struct StatementTexts {
+    /// Whether a text that repeats the last one in its place is written as `repetition`.
+    ///
+    /// States are written so: it makes two thirds of a long one. Facts are not: they are hashed, and each stands by itself.
+    let areWrittenOnce: Bool
+    fileprivate var originalTransactionID: String?
+    fileprivate var productID: String?
+    fileprivate var renewsAs: String?
+    fileprivate var bundleID: String?
+    fileprivate var kind: Known<ProductKind>?
+    fileprivate var reason: Known<TransactionReason>?
+    fileprivate var ownership: Known<AppleOwnership>?
+    fileprivate var price: Money?
+
+    /// Stands in the place of a text's length, which no text reaches.
+    fileprivate static let repetition = UInt32.max
+
+    init(areWrittenOnce: Bool) { self.areWrittenOnce = areWrittenOnce }
+}
 
 extension CanonicalWriter {
+    /// Writes a text, or that it is the one before it.
+    private mutating func text(_ value: String, after before: inout String?, once: Bool) {
+        if once, value == before { return count(StatementTexts.repetition) }
+        before = value
+        text(value)
+    }
+
+    private mutating func known<Value>(_ value: Known<Value>, after before: inout Known<Value>?, once: Bool) {
+        if once, value == before { return count(StatementTexts.repetition) }
+        before = value
+        text(value.raw)
+    }
+
+    private mutating func price(_ price: Money, after before: inout Money?, once: Bool) {
+        integer(price.thousandths)
+        if once, price.currency == before?.currency {
+            count(StatementTexts.repetition)
+        } else {
+            text(price.currency)
+        }
+        before = price
+    }
+
     mutating func notification(_ fact: NotificationFact) {
         text(fact.type)
         optional(fact.subtype) { $0.text($1) }
@@ -9,21 +53,23 @@ extension CanonicalWriter {
         optional(fact.signedDate) { $0.timestamp($1) }
         digest(fact.payloadHash)
         text(fact.bundleID)
-        optional(fact.transaction) { $0.transaction($1) }
-        optional(fact.renewal) { $0.renewal($1) }
+        var texts = StatementTexts(areWrittenOnce: false)
+        optional(fact.transaction) { $0.transaction($1, &texts) }
+        optional(fact.renewal) { $0.renewal($1, &texts) }
         count(fact.remarks.count)
         for remark in fact.remarks { text(remark) }
     }
 
-    mutating func transaction(_ fact: TransactionFact) {
+    mutating func transaction(_ fact: TransactionFact, _ texts: inout StatementTexts) {
+        let once = texts.areWrittenOnce
         digest(fact.payloadHash)
         optional(fact.signedDate) { $0.timestamp($1) }
         text(fact.transactionID)
-        text(fact.originalTransactionID)
+        text(fact.originalTransactionID, after: &texts.originalTransactionID, once: once)
         optional(fact.webOrderLineItemID) { $0.text($1) }
-        text(fact.productID)
-        text(fact.bundleID)
-        optional(fact.kind) { $0.text($1.raw) }
+        text(fact.productID, after: &texts.productID, once: once)
+        text(fact.bundleID, after: &texts.bundleID, once: once)
+        optional(fact.kind) { $0.known($1, after: &texts.kind, once: once) }
         timestamp(fact.purchaseDate)
         optional(fact.expiresDate) { $0.timestamp($1) }
         optional(fact.revocation) { writer, revocation in
@@ -33,8 +79,8 @@ extension CanonicalWriter {
             writer.optional(revocation.percentage) { $0.integer($1) }
         }
         flag(fact.isUpgraded)
-        optional(fact.reason) { $0.text($1.raw) }
-        optional(fact.ownership) { $0.text($1.raw) }
+        optional(fact.reason) { $0.known($1, after: &texts.reason, once: once) }
+        optional(fact.ownership) { $0.known($1, after: &texts.ownership, once: once) }
         optional(fact.accountToken) { $0.integer($1.number) }
         optional(fact.appTransaction) { $0.integer($1.number) }
         optional(fact.offer) { writer, offer in
@@ -43,17 +89,15 @@ extension CanonicalWriter {
             writer.optional(offer.discount) { $0.text($1) }
             writer.optional(offer.period) { $0.text($1) }
         }
-        optional(fact.price) { writer, price in
-            writer.integer(price.thousandths)
-            writer.text(price.currency)
-        }
+        optional(fact.price) { $0.price($1, after: &texts.price, once: once) }
     }
 
-    mutating func renewal(_ fact: RenewalFact) {
+    mutating func renewal(_ fact: RenewalFact, _ texts: inout StatementTexts) {
+        let once = texts.areWrittenOnce
         digest(fact.payloadHash)
         optional(fact.signedDate) { $0.timestamp($1) }
-        text(fact.originalTransactionID)
-        optional(fact.autoRenewProductID) { $0.text($1) }
+        text(fact.originalTransactionID, after: &texts.originalTransactionID, once: once)
+        optional(fact.autoRenewProductID) { $0.text($1, after: &texts.renewsAs, once: once) }
         optional(fact.autoRenews) { $0.flag($1) }
         flag(fact.isInBillingRetry)
         optional(fact.graceEnd) { $0.timestamp($1) }
@@ -96,11 +140,12 @@ extension CanonicalWriter {
     }
 
     mutating func statements(_ fact: StatementsFact) {
+        var texts = StatementTexts(areWrittenOnce: false)
         text(fact.originalTransactionID)
         count(fact.transactions.count)
-        for transaction in fact.transactions { self.transaction(transaction) }
+        for transaction in fact.transactions { self.transaction(transaction, &texts) }
         count(fact.renewals.count)
-        for renewal in fact.renewals { self.renewal(renewal) }
+        for renewal in fact.renewals { self.renewal(renewal, &texts) }
         count(fact.remarks.count)
         for remark in fact.remarks { text(remark) }
     }
@@ -124,6 +169,36 @@ extension CanonicalWriter {
 }
 
 extension CanonicalReader {
+    /// A text, or the one before it where it says so.
+    private mutating func text(after before: inout String?, once: Bool) throws(Failure) -> String {
+        if once, let before, skip(count: StatementTexts.repetition) { return before }
+        let text = try text(likely: before)
+        before = text
+        return text
+    }
+
+    private mutating func known<Value>(after before: inout Known<Value>?, once: Bool) throws(Failure) -> Known<Value> {
+        if once, let before, skip(count: StatementTexts.repetition) { return before }
+        let value = Known<Value>(try text())
+        before = value
+        return value
+    }
+
+    private mutating func price(after before: inout Money?, once: Bool) throws(Failure) -> Money {
+        let thousandths = try integer()
+        let price: Money?
+        if once, let before, skip(count: StatementTexts.repetition) {
+            price = before.with(thousandths: thousandths)
+        } else {
+            let currency = try text()
+            price = Money(thousandths: thousandths, currency: currency)
+            guard price?.currency == currency else { throw .invalid("a price in \(currency)") }
+        }
+        guard let price else { throw .invalid("a price of \(thousandths) thousandths") }
+        before = price
+        return price
+    }
+
     // Closures do not infer typed throws, so the optional readers below are written once and named.
     mutating func optionalText() throws(Failure) -> String? {
         try flag() ? try text() : nil
@@ -138,7 +213,7 @@ extension CanonicalReader {
     }
 
     mutating func notification() throws(Failure) -> NotificationFact {
-        var texts = StatementTexts()
+        var texts = StatementTexts(areWrittenOnce: false)
         return NotificationFact(
             type: try text(), subtype: try optionalText(), uuid: try text(), signedDate: try optionalTimestamp(),
             payloadHash: try digest(), bundleID: try text(),
@@ -148,17 +223,19 @@ extension CanonicalReader {
     }
 
     mutating func transaction(_ texts: inout StatementTexts) throws(Failure) -> TransactionFact {
-        TransactionFact(
+        let once = texts.areWrittenOnce
+        return TransactionFact(
             payloadHash: try digest(), signedDate: try optionalTimestamp(), transactionID: try text(),
-            originalTransactionID: try text(&texts.originalTransactionID), webOrderLineItemID: try optionalText(),
-            productID: try text(&texts.productID), bundleID: try text(&texts.bundleID),
-            kind: try flag() ? Known(try text(&texts.kind)) : nil, purchaseDate: try timestamp(),
+            originalTransactionID: try text(after: &texts.originalTransactionID, once: once),
+            webOrderLineItemID: try optionalText(), productID: try text(after: &texts.productID, once: once),
+            bundleID: try text(after: &texts.bundleID, once: once),
+            kind: try flag() ? try known(after: &texts.kind, once: once) : nil, purchaseDate: try timestamp(),
             expiresDate: try optionalTimestamp(), revocation: try flag() ? try revocation() : nil,
-            isUpgraded: try flag(), reason: try optionalText().map { Known($0) },
-            ownership: try optionalText().map { Known($0) },
+            isUpgraded: try flag(), reason: try flag() ? try known(after: &texts.reason, once: once) : nil,
+            ownership: try flag() ? try known(after: &texts.ownership, once: once) : nil,
             accountToken: try optionalInteger().map { IdentityRef($0) },
             appTransaction: try optionalInteger().map { IdentityRef($0) }, offer: try flag() ? try offer() : nil,
-            price: try flag() ? try money() : nil)
+            price: try flag() ? try price(after: &texts.price, once: once) : nil)
     }
 
     private mutating func revocation() throws(Failure) -> Revocation {
@@ -173,19 +250,13 @@ extension CanonicalReader {
             period: try optionalText())
     }
 
-    private mutating func money() throws(Failure) -> Money {
-        let (thousandths, currency) = (try integer(), try text())
-        guard let money = Money(thousandths: thousandths, currency: currency), money.currency == currency else {
-            throw .invalid("a price of \(thousandths) thousandths of \(currency)")
-        }
-        return money
-    }
-
     mutating func renewal(_ texts: inout StatementTexts) throws(Failure) -> RenewalFact {
+        let once = texts.areWrittenOnce
         var fact = RenewalFact(
             payloadHash: try digest(), signedDate: try optionalTimestamp(),
-            originalTransactionID: try text(&texts.originalTransactionID),
-            autoRenewProductID: try flag() ? try text(&texts.renewsAs) : nil, autoRenews: try flag() ? try flag() : nil,
+            originalTransactionID: try text(after: &texts.originalTransactionID, once: once),
+            autoRenewProductID: try flag() ? try text(after: &texts.renewsAs, once: once) : nil,
+            autoRenews: try flag() ? try flag() : nil,
             isInBillingRetry: try flag(), graceEnd: try optionalTimestamp(), expirationIntent: try optionalInteger())
         let marks = try byte()
         guard marks < 4 else { throw .invalid("a renewal's marks of \(marks)") }
@@ -243,9 +314,9 @@ extension CanonicalReader {
     }
 
     mutating func statements() throws(Failure) -> StatementsFact {
-        var texts = StatementTexts()
+        var texts = StatementTexts(areWrittenOnce: false)
         return StatementsFact(
-            originalTransactionID: try text(&texts.originalTransactionID),
+            originalTransactionID: try text(after: &texts.originalTransactionID, once: false),
             transactions: try list { reader throws(Failure) in try reader.transaction(&texts) },
             renewals: try list { reader throws(Failure) in try reader.renewal(&texts) },
             remarks: try list { reader throws(Failure) in try reader.text() })

@@ -307,18 +307,19 @@ extension OriginalState {
     /// The canonical bytes a view row holds.
     package func encoded() -> [UInt8] {
         // About as much as statements take, so that a long state is not copied as it grows.
-        var writer = CanonicalWriter(capacity: 64 + 360 * transactions.count + 200 * renewals.count)
+        var writer = CanonicalWriter(capacity: 512 + 240 * transactions.count + 120 * renewals.count)
+        var texts = StatementTexts(areWrittenOnce: true)
         writer.count(transactions.count)
         for stated in transactions {
             writer.byte(stated.sources.rawValue)
             writer.integer(stated.position)
-            writer.transaction(stated.fact)
+            writer.transaction(stated.fact, &texts)
         }
         writer.count(renewals.count)
         for stated in renewals {
             writer.byte(stated.sources.rawValue)
             writer.integer(stated.position)
-            writer.renewal(stated.fact)
+            writer.renewal(stated.fact, &texts)
         }
         writer.integer(lastPosition)
         let marks = Marks(of: self)
@@ -334,7 +335,7 @@ extension OriginalState {
     }
 
     private init(from reader: inout CanonicalReader) throws(FactCodec.DecodingFailure) {
-        var texts = StatementTexts()
+        var texts = StatementTexts(areWrittenOnce: true)
         transactions = try reader.list { reader throws(FactCodec.DecodingFailure) in
             let sources = StatementSources(rawValue: try reader.byte())
             let position = try reader.integer()

@@ -100,7 +100,7 @@ struct SnapshotRow: Sendable {
             throw differs("last_position is \(life.position); the last event up to there is \(fold.lastPosition)")
         }
         guard events == count else { throw differs("events is \(events); there are \(count) up to its end") }
-        guard state == fold.encoded() else { throw differs("state is not the fold of its events") }
+        guard (try? OriginalState(encoded: state)) == fold else { throw differs("state is not the fold of its events") }
     }
 
     private func differs(_ problem: String) -> VerificationDifference {

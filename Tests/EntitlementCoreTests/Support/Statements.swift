@@ -41,7 +41,8 @@ extension TransactionFact {
         var fact = self
         fact.payloadHash = .zero
         var writer = CanonicalWriter()
-        writer.transaction(fact)
+        var texts = StatementTexts(areWrittenOnce: false)
+        writer.transaction(fact, &texts)
         fact.payloadHash = digest(of: writer.bytes)
         return fact
     }
@@ -54,7 +55,8 @@ extension RenewalFact {
         fact.payloadHash = .zero
         fact.isGraceWithoutEnd = false
         var writer = CanonicalWriter()
-        writer.renewal(fact)
+        var texts = StatementTexts(areWrittenOnce: false)
+        writer.renewal(fact, &texts)
         fact.payloadHash = digest(of: writer.bytes)
         fact.isGraceWithoutEnd = isGraceWithoutEnd
         return fact
