@@ -1,7 +1,8 @@
 /// A bounded number of connections, lent in the order of asking.
 ///
 /// Connections are made when first needed. One found dead before use is replaced unnoticed; after a failed attempt to
-/// connect, further attempts fail at once until a short backoff (50 ms, doubling to 1 s) has passed.
+/// connect, no other is made until a short backoff (50 ms, doubling to 1 s) has passed. A server may have no room for
+/// another connection and go on serving those it has: so while some are in use, callers wait for one of these.
 package actor PostgresPool {
     package struct Limits: Sendable {
         /// Most connections open at a time.
@@ -19,28 +20,48 @@ package actor PostgresPool {
     }
 
     private struct Waiter {
+        enum Want {
+            /// To take a connection or make one.
+            case permit
+            /// A connection that somebody else gives back; the waiter has its permit.
+            case connection
+        }
+
         let id: UInt64
+        let want: Want
         let continuation: CheckedContinuation<Void, any Error>
     }
 
     private let conninfo: String
     private let options: ConnectionOptions
     private let limits: Limits
+    private let lender: PostgresPool?
     private let clock = ContinuousClock()
 
     /// Lent or being made; whoever holds a permit may take an idle connection or make one.
     private var permits: Int
     private var idle: [PostgresConnection] = []
+    /// Connections in use.
+    private var lent = 0
+    private var beingMade = 0
+    /// The next connection that is given back is closed, because another pool needs its place.
+    private var owesOne = false
     private var waiters: [Waiter] = []
     private var nextWaiter: UInt64 = 0
     private var isClosed = false
     private var failures = 0
     private var lastFailure: (error: PostgresError, retryAt: ContinuousClock.Instant)?
 
-    package init(_ conninfo: String, options: ConnectionOptions = ConnectionOptions(), limits: Limits = Limits()) {
+    /// - Parameter lender: a pool of the same program on the same server that closes a connection where the server has no
+    ///   room for the first of this one.
+    package init(
+        _ conninfo: String, options: ConnectionOptions = ConnectionOptions(), limits: Limits = Limits(),
+        lender: PostgresPool? = nil
+    ) {
         self.conninfo = conninfo
         self.options = options
         self.limits = limits
+        self.lender = lender
         permits = limits.connections
     }
 
@@ -55,15 +76,47 @@ package actor PostgresPool {
         try await acquirePermit()
         defer { releasePermit() }
         try Task.checkCancellation()
+        let deadline = clock.now + limits.wait
         while true {
-            let connection = try await takeConnection()
-            switch await connection.use(body) {
-            case .stale: continue
+            let connection: PostgresConnection
+            do throws(PostgresError) {
+                connection = try await takeConnection()
+            } catch {
+                // One may have been given back while this caller tried to make one.
+                if !idle.isEmpty { continue }
+                guard lent + beingMade > 0, clock.now < deadline else {
+                    wakeNext(.connection)
+                    throw error
+                }
+                try await wait(for: .connection, until: deadline, else: error)
+                continue
+            }
+            lent += 1
+            let use = await connection.use(body)
+            lent -= 1
+            switch use {
+            case .stale: wakeNext(.connection)
             case .finished(let result, let reusable):
-                if reusable, !isClosed { idle.append(connection) }
+                if reusable, !isClosed { giveBack(connection) }
+                wakeNext(.connection)
                 return try result.get()
             }
         }
+    }
+
+    private func giveBack(_ connection: PostgresConnection) {
+        if owesOne { owesOne = false } else { idle.append(connection) }
+    }
+
+    /// Closes a connection, at once or when one is given back, so that the server has room for another pool's; returns
+    /// whether it was done at once.
+    private func giveUpConnection() -> Bool {
+        if !idle.isEmpty {
+            idle.removeFirst()
+            return true
+        }
+        owesOne = lent > 0
+        return false
     }
 
     /// Refuses all who wait or come later, and closes idle connections; those in use close when they are given back.
@@ -88,19 +141,34 @@ package actor PostgresPool {
 
     // MARK: - Connections
 
-    private func takeConnection() async throws -> PostgresConnection {
+    private func takeConnection() async throws(PostgresError) -> PostgresConnection {
         if let connection = idle.popLast() { return connection }
         if let lastFailure, clock.now < lastFailure.retryAt { throw lastFailure.error }
+        beingMade += 1
         do throws(PostgresError) {
-            let connection = try await PostgresConnection.connect(conninfo, options: options)
+            let connection = try await connect()
+            beingMade -= 1
             failures = 0
             lastFailure = nil
             return connection
         } catch {
+            beingMade -= 1
             failures += 1
             let backoff = Duration.milliseconds(min(1000, 25 << min(failures, 6)))
             lastFailure = (error, clock.now + backoff)
             throw error
+        }
+    }
+
+    private func connect() async throws(PostgresError) -> PostgresConnection {
+        do throws(PostgresError) {
+            return try await PostgresConnection.connect(conninfo, options: options)
+        } catch {
+            // libpq does not say why: that there are too many connections, or anything else.
+            guard lent == 0, let lender, await lender.giveUpConnection() else { throw error }
+            // The server ends a session a moment after it was closed.
+            try? await clock.sleep(for: .milliseconds(50))
+            return try await PostgresConnection.connect(conninfo, options: options)
         }
     }
 
@@ -116,15 +184,22 @@ package actor PostgresPool {
             throw PostgresError(
                 kind: .unavailable, message: "\(limits.waiters) callers already wait for a database connection")
         }
+        try await wait(
+            for: .permit, until: clock.now + limits.wait,
+            else: PostgresError(
+                kind: .unavailable,
+                message: "none of \(limits.connections) database connections came free within \(limits.wait)"))
+    }
+
+    /// Waits until `wakeNext` says that what is wanted is there; throws `refusal` once it is too late.
+    private func wait(
+        for want: Waiter.Want, until deadline: ContinuousClock.Instant, else refusal: PostgresError
+    ) async throws {
         nextWaiter += 1
         let id = nextWaiter
         let timer = Task {
-            try await clock.sleep(for: limits.wait)
-            refuse(
-                id,
-                PostgresError(
-                    kind: .unavailable,
-                    message: "none of \(limits.connections) database connections came free within \(limits.wait)"))
+            try await clock.sleep(until: deadline)
+            refuse(id, refusal)
         }
         defer { timer.cancel() }
         try await withTaskCancellationHandler {
@@ -132,7 +207,7 @@ package actor PostgresPool {
                 if Task.isCancelled {
                     continuation.resume(throwing: CancellationError())
                 } else {
-                    waiters.append(Waiter(id: id, continuation: continuation))
+                    waiters.append(Waiter(id: id, want: want, continuation: continuation))
                 }
             }
         } onCancel: {
@@ -142,11 +217,15 @@ package actor PostgresPool {
 
     /// Hands the permit to the first in the queue, if any.
     private func releasePermit() {
-        if waiters.isEmpty {
-            permits += 1
-        } else {
-            waiters.removeFirst().continuation.resume()
-        }
+        if !wakeNext(.permit) { permits += 1 }
+    }
+
+    /// Wakes the first who waits for this; returns whether anybody did.
+    @discardableResult
+    private func wakeNext(_ want: Waiter.Want) -> Bool {
+        guard let index = waiters.firstIndex(where: { $0.want == want }) else { return false }
+        waiters.remove(at: index).continuation.resume()
+        return true
     }
 
     private func refuse(_ id: UInt64, _ error: any Error) {
