@@ -24,16 +24,18 @@ package final class NonblockingSession: @unchecked Sendable {
         _ conninfo: String, options: ConnectionOptions, preparing statements: [PostgresStatement]
     ) throws(PostgresError) {
         handle = try ConnectionHandle(conninfo: conninfo, options: options)
-        self.statements = statements.enumerated().map { ("statement_\($0)", $1.label) }
+        let keys = try statements.map { statement throws(PostgresError) in
+            StatementCache.Key(sql: statement.sql, types: try ParameterBuffer(statement.parameters).types)
+        }
+        self.statements = zip(keys, statements).map { ($0.name, $1.label) }
         guard PQsendQuery(handle.pointer, options.sessionScript) == 1 else { throw broken }
         _ = try checked(handle.lastResult(silence: options.patience))
-        for (index, statement) in statements.enumerated() {
+        for (index, key) in keys.enumerated() {
             lastSent = index
-            let types = try ParameterBuffer(statement.parameters).types
-            guard
-                PQsendPrepare(handle.pointer, self.statements[index].name, statement.sql, Int32(types.count), types)
-                    == 1
-            else { throw broken }
+            let name = self.statements[index].name
+            guard PQsendPrepare(handle.pointer, name, key.sql, Int32(key.types.count), key.types) == 1 else {
+                throw broken
+            }
             _ = try checked(handle.lastResult(silence: options.patience))
         }
     }

@@ -28,7 +28,7 @@ extension PostgresConnection {
             if let known = names[key] ?? statements.name(of: key) {
                 name = known
             } else {
-                name = statements.newName()
+                name = statements.newName(of: key)
                 try sent(PQsendPrepare(pointer, name, key.sql, Int32(key.types.count), key.types), statement.label)
                 expected.append(.preparation(key, name: name))
             }

@@ -121,7 +121,7 @@ extension PostgresConnection {
     private func prepare(_ key: StatementCache.Key) throws(PostgresError) -> String {
         if let name = statements.name(of: key) { return name }
         try makeRoom(for: 1, sparing: [])
-        let name = statements.newName()
+        let name = statements.newName(of: key)
         try sent(
             PQsendPrepare(pointer, name, key.sql, Int32(key.types.count), key.types),
             PostgresStatement.label(of: key.sql))

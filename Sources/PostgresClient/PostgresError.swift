@@ -94,8 +94,9 @@ extension PostgresError.Kind {
         case "57014": self = .statementTimeout
         case "23505": self = .uniqueViolation
         case "42501": self = .insufficientPrivilege
-        // invalid_sql_statement_name: somebody deallocated it (a pooler, DISCARD ALL).
-        case "26000": self = .stalePlan
+        // invalid_sql_statement_name, duplicate_prepared_statement: somebody deallocated it, or has prepared it before (a
+        // pooler, DISCARD ALL).
+        case "26000", "42P05": self = .stalePlan
         // Shutting down, crashed, starting up; timeouts by which the server ends the session; too many connections.
         case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "53300": self = .connection
         case "25006": self = .outOfService

@@ -248,6 +248,36 @@ struct ConnectionTests {
         }
     }
 
+    @Test(
+        "sessions call a statement by one name, and unlike ones by unlike names, as a pooler's clients share sessions")
+    func statementNames() async throws {
+        let names = "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT $1%' ORDER BY statement"
+        func prepared(_ statements: [String]) async throws -> [String] {
+            try await TestDatabase.connect().run { connection in
+                for statement in statements { try connection.query(statement, [.int(1)]) }
+                return try connection.query(names).rows.map { try $0.text(0) }
+            }
+        }
+        let first = try await prepared(["SELECT $1", "SELECT $1 + 1", "SELECT $1 + 2"])
+        let second = try await prepared(["SELECT $1 + 2", "SELECT $1 + 1", "SELECT $1"])
+        #expect(first == second)
+        #expect(Set(first).count == 3)
+    }
+
+    @Test("a statement that another client has prepared in the session is prepared anew")
+    func preparedByAnother() async throws {
+        let name = try await TestDatabase.connect().run { connection in
+            try connection.query("SELECT $1 + 3", [.int(1)])
+            return try connection.query(
+                "SELECT name FROM pg_prepared_statements WHERE statement = 'SELECT $1 + 3'"
+            ).row(0).text(0)
+        }
+        try await TestDatabase.connect().run { connection in
+            try connection.execute(script: "PREPARE \(name) AS SELECT 'another''s'")
+            #expect(try connection.query("SELECT $1 + 3", [.int(1)]).row(0).int(0) == 4)
+        }
+    }
+
     @Test("a stale statement inside a transaction is left to whoever can start it over")
     func stalePlanInTransaction() async throws {
         let connection = try await TestDatabase.connect()
