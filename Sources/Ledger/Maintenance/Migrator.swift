@@ -29,9 +29,7 @@ package struct Migrator: Sendable {
     }
 
     package func standing(on connection: isolated PostgresConnection) throws -> Standing {
-        guard try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true else {
-            return .empty
-        }
+        guard try holdsSchema(on: connection) else { return .empty }
         let rows = try connection.query("SELECT version, name, sha256 FROM schema_migration ORDER BY version").rows
         if try rows.contains(where: { try $0.text(1) == Self.unreleasedStep }) { return .unreleased }
         let known = Dictionary(migrations.map { ($0.version, $0) }, uniquingKeysWith: { first, _ in first })
@@ -55,7 +53,7 @@ package struct Migrator: Sendable {
         case .current, .empty, .behind: break
         }
         var applied: [String] = []
-        let present = try connection.query("SELECT to_regclass('schema_migration') IS NOT NULL").first?.bool(0) == true
+        let present = try holdsSchema(on: connection)
         let done =
             present ? try Set(connection.query("SELECT version FROM schema_migration").rows.map { try $0.int(0) }) : []
         for migration in migrations where !done.contains(Int64(migration.version)) {
@@ -76,6 +74,7 @@ package struct Migrator: Sendable {
         try pinSearchPath(of: nil, on: connection)
         if let servingRole {
             try connection.query("SELECT grant_serving_role($1)", [.text(servingRole)])
+            try letUseSchema(servingRole, on: connection)
             do throws(any Error) {
                 try pinSearchPath(of: servingRole, on: connection)
             } catch let error as PostgresError where error.kind == .insufficientPrivilege {
@@ -83,6 +82,55 @@ package struct Migrator: Sendable {
             }
         }
         return applied
+    }
+
+    /// Whether any step was applied.
+    ///
+    /// - Throws: `LedgerError` of code `schema` where the database could not hold a ledger, or the role could not find it.
+    private func holdsSchema(on connection: isolated PostgresConnection) throws -> Bool {
+        let row = try connection.query(
+            """
+            SELECT current_setting('server_encoding'), current_user,
+                coalesce(has_schema_privilege(to_regnamespace('public'), 'USAGE'), false),
+                to_regclass('public.schema_migration') IS NOT NULL
+            """
+        ).row(0)
+        let encoding = try row.text(0)
+        guard encoding == "UTF8" else {
+            throw LedgerError(
+                .schema,
+                "the database's encoding is \(encoding), which does not hold every customer id: use one with UTF8 "
+                    + "(`createdb --encoding UTF8 --template template0`)")
+        }
+        guard try row.bool(2) else { throw try Self.mayNotUseSchema(row.text(1)) }
+        return try row.bool(3)
+    }
+
+    private static func mayNotUseSchema(_ role: String) -> LedgerError {
+        LedgerError(
+            .schema,
+            "the role \(role) may not use the schema public, in which the ledger's tables are: let its owner run "
+                + "`GRANT USAGE ON SCHEMA public TO \"\(role)\"`")
+    }
+
+    /// Lets a role find the tables, where that was taken from everybody.
+    ///
+    /// - Throws: `LedgerError` of code `schema` where the role that is connected may not do so.
+    private func letUseSchema(_ role: String, on connection: isolated PostgresConnection) throws {
+        func row() throws -> PostgresRow {
+            try connection.query(
+                "SELECT has_schema_privilege($1, 'public', 'USAGE'), format('GRANT USAGE ON SCHEMA public TO %I', $1)",
+                [.text(role)]
+            ).row(0)
+        }
+        let before = try row()
+        guard try !before.bool(0) else { return }
+        do throws(any Error) {
+            try connection.execute(script: before.text(1))
+        } catch let error as PostgresError where error.kind == .insufficientPrivilege {
+            // Said below, as where the server only warns.
+        }
+        guard try row().bool(0) else { throw Self.mayNotUseSchema(role) }
     }
 
     /// Has all sessions of a role begin with the ledger's search path, in this database; does nothing where they do.
