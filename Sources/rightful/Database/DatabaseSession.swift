@@ -127,7 +127,7 @@ struct DatabaseSession: Sendable {
 
     /// Further connections of the same role, apart from those of `pool`; whoever asks for them closes them.
     func pool(connections: Int) -> PostgresPool {
-        PostgresPool(conninfo, options: options, limits: PostgresPool.Limits(connections: connections))
+        PostgresPool(conninfo, options: options, limits: PostgresPool.Limits(connections: connections), lender: pool)
     }
 
     /// Says that the program stops: from now on a database that says nothing is waited for once, and not by everybody who wants
@@ -138,6 +138,29 @@ struct DatabaseSession: Sendable {
 
     /// Why this program cannot use the database's schema, for people; `nil` when it can.
     func schemaRefusal() async throws -> String? { try await schemaStanding().refusal }
+
+    /// Whether the server takes no writes: a standby, or one whose sessions begin as `read only`.
+    func onlyReads() async throws -> Bool {
+        try await pool.withConnection { connection in
+            try connection.query("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean").row(
+                0
+            )
+            .bool(0)
+        }
+    }
+
+    /// Why no service is ready with this database; `nil` when it may be.
+    ///
+    /// One that only reads is behind the server that writes, by as much as it likes: what another service acknowledged would
+    /// be missing from answers.
+    func readinessRefusal() async throws -> String? {
+        if let refusal = try await schemaRefusal() { return refusal }
+        return try await onlyReads() ? Self.onlyReadsNotice : nil
+    }
+
+    static let onlyReadsNotice =
+        "the database only reads (a standby, or default_transaction_read_only is on): nothing can be recorded, and answers may lack "
+        + "what other services acknowledged; use the server that writes (`target_session_attrs=read-write`)"
 
     func schemaStanding() async throws -> Migrator.Standing { try await Migrator().standing(through: pool) }
 

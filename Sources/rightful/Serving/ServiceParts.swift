@@ -49,7 +49,7 @@ struct ServiceParts: Sendable {
         application = Application(
             writer: writer, reader: reader, keys: ledger.keys, tokens: ledger.tokens,
             commandKeys: ledger.commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),
-            schemaRefusal: { try await session.schemaRefusal() },
+            schemaRefusal: { try await session.readinessRefusal() },
             sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
             deviceTrust: configuration.apps.deviceTrust, passKeys: files.passKeys.ring,
             passTTL: configuration.passTTL, ledgerID: ledger.ownID, logKey: ledger.logKey,

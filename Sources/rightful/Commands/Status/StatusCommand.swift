@@ -32,11 +32,7 @@ struct StatusCommand: Command {
             let now = session.clock.now()
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let seen = SeenProjector(pool: session.pool)
-            let onlyReads = try await session.pool.withConnection { connection in
-                try connection.query(
-                    "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
-                ).row(0).bool(0)
-            }
+            let onlyReads = try await session.onlyReads()
             if !onlyReads {
                 try await seen.catchUp(events: Self.countedEvents)
                 try await DriftProjector(pool: session.pool).catchUp(events: Self.countedEvents, isHurried: true)
