@@ -34,36 +34,16 @@ package struct CheckRegister: Sendable {
     }
 
     /// Takes or renews this process's lease on the stream's checks; `false` where another process has it.
-    package func hold(_ stream: StoreStream) async throws -> Bool {
-        try await run { connection in
-            try connection.query(
-                """
-                INSERT INTO store_stream AS stream (ledger_id, app, environment, holder, heartbeat_at)
-                VALUES ($1, $2, $3, $4, clock_timestamp())
-                ON CONFLICT (ledger_id, app, environment) DO UPDATE
-                SET holder = excluded.holder, heartbeat_at = excluded.heartbeat_at
-                WHERE stream.holder IS NULL OR stream.holder = excluded.holder
-                    OR NOT (\(Lease.isFresh("stream.heartbeat_at", "$5")))
-                RETURNING 1
-                """,
-                [
-                    .int4(Int32(ledgerID)), .text(stream.app), .int2(stream.environment.number), .text(holder),
-                    .double(Lease.seconds),
-                ]
-            ).first != nil
-        }
-    }
+    package func hold(_ stream: StoreStream) async throws -> Bool { try await row(stream).hold() }
 
     /// Gives the lease on the stream's checks up.
-    package func release(_ stream: StoreStream) async throws {
-        try await run { connection in
-            _ = try connection.query(
-                """
-                UPDATE store_stream SET holder = NULL
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND holder = $4
-                """, Self.key(stream) + [.text(holder)])
-        }
+    package func release(_ stream: StoreStream) async throws { try await row(stream).letGo() }
+
+    private func row(_ stream: StoreStream) -> LeasedRow {
+        LeasedRow(pool, "store_stream", stream.key, holder: holder, work: Self.work)
     }
+
+    private static let work = "looking after what the store is to be asked about"
 
     /// What the store is to be asked about now: what is asked about at once, then the longest due.
     ///
@@ -174,12 +154,12 @@ package struct CheckRegister: Sendable {
     }
 
     private static func key(_ stream: StoreStream) -> [PostgresValue] {
-        [.int(ledgerID), .text(stream.app), .int2(stream.environment.number)]
+        [.int(ledgerID)] + stream.key.map(\.value)
     }
 
     private func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        try await pool.run(doing: "looking after what the store is to be asked about", body)
+        try await pool.run(doing: Self.work, body)
     }
 }

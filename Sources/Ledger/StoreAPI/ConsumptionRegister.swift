@@ -180,39 +180,23 @@ package struct ConsumptionRegister: Sendable {
     // MARK: - Whose turn it is
 
     /// Takes or renews this process's lease on the stream's questions; `false` where another process has it.
-    package func hold(_ stream: StoreStream) async throws -> Bool {
-        try await run { connection in
-            try connection.query(
-                """
-                UPDATE store_stream SET answer_holder = $4, answer_heartbeat_at = clock_timestamp()
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND (answer_holder IS NULL OR answer_holder = $4
-                    OR NOT (\(Lease.isFresh("answer_heartbeat_at", "$5"))))
-                RETURNING 1
-                """,
-                [
-                    .int(ledgerID), .text(stream.app), .int2(stream.environment.number), .text(holder),
-                    .double(Lease.seconds),
-                ]
-            ).first != nil
-        }
-    }
+    package func hold(_ stream: StoreStream) async throws -> Bool { try await row(stream).hold() }
 
     /// Gives the lease on the stream's questions up.
-    package func release(_ stream: StoreStream) async throws {
-        try await run { connection in
-            _ = try connection.query(
-                """
-                UPDATE store_stream SET answer_holder = NULL
-                WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND answer_holder = $4
-                """,
-                [.int(ledgerID), .text(stream.app), .int2(stream.environment.number), .text(holder)])
-        }
+    package func release(_ stream: StoreStream) async throws { try await row(stream).letGo() }
+
+    private func row(_ stream: StoreStream) -> LeasedRow {
+        LeasedRow(
+            pool, "store_stream", stream.key, holder: holder, work: Self.work,
+            names: LeasedRow.Names(holder: "answer_holder", heartbeat: "answer_heartbeat_at"))
     }
+
+    private static let work = "looking for refund requests"
 
     private func run<Value: Sendable>(
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
-        try await pool.run(doing: "looking for refund requests", body)
+        try await pool.run(doing: Self.work, body)
     }
 }
 

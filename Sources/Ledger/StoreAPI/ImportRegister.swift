@@ -42,33 +42,26 @@ package struct ImportRegister: Sendable {
     ///   - isAnew: whether it begins at the first id whatever was done before.
     /// - Returns: `nil` where another process is at work.
     package func begin(total: Int64, isAnew: Bool = false) async throws -> ImportStanding? {
-        try await run { connection in
-            try connection.query(
-                """
-                INSERT INTO store_import AS job (
-                    ledger_id, app, environment, file_sha256, total, holder, heartbeat_at)
-                VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp())
-                ON CONFLICT (ledger_id, app, environment, file_sha256) DO UPDATE
-                SET holder = excluded.holder, heartbeat_at = excluded.heartbeat_at,
-                    done = CASE WHEN $8 THEN 0 ELSE job.done END,
-                    recorded = CASE WHEN $8 THEN 0 ELSE job.recorded END,
-                    unknown = CASE WHEN $8 THEN 0 ELSE job.unknown END,
-                    refused = CASE WHEN $8 THEN 0 ELSE job.refused END,
-                    failed = CASE WHEN $8 THEN '{}' ELSE job.failed END
-                WHERE job.holder IS NULL OR job.holder = excluded.holder
-                    OR NOT (\(Lease.isFresh("job.heartbeat_at", "$7")))
-                RETURNING done, recorded, unknown, refused, failed
-                """,
-                [.int4(Int32(ledgerID))] + key.map(\.value) + [
-                    .int(total), .text(holder), .double(Lease.seconds), .bool(isAnew),
-                ]
-            ).first.map { row in
+        try await pool.run(doing: "looking after an import") { connection in
+            try connection.transaction { connection in
+                let columns = "done, recorded, unknown, refused, failed"
+                guard let begun = try row.take(columns, making: [("total", .int(total))], on: connection) else {
+                    return nil
+                }
                 var standing = ImportStanding()
-                standing.done = try row.int(0)
-                standing.recorded = try row.int(1)
-                standing.unknown = try row.int(2)
-                standing.refused = try row.int(3)
-                standing.failed = try row.textArray(4).compactMap(\.self)
+                guard !isAnew else {
+                    try connection.query(
+                        """
+                        UPDATE store_import SET done = 0, recorded = 0, unknown = 0, refused = 0, failed = '{}'
+                        WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND file_sha256 = $4
+                        """, [.int(ledgerID)] + key.map(\.value))
+                    return standing
+                }
+                standing.done = try begun.int(0)
+                standing.recorded = try begun.int(1)
+                standing.unknown = try begun.int(2)
+                standing.refused = try begun.int(3)
+                standing.failed = try begun.textArray(4).compactMap(\.self)
                 return standing
             }
         }
@@ -100,18 +93,7 @@ package struct ImportRegister: Sendable {
     /// Gives the import up, so that another process may take it.
     package func release() async throws { try await row.letGo() }
 
-    private var key: [(column: String, value: PostgresValue)] {
-        [
-            ("app", .text(stream.app)), ("environment", .int2(stream.environment.number)),
-            ("file_sha256", .bytes(file.bytes)),
-        ]
-    }
+    private var key: [(column: String, value: PostgresValue)] { stream.key + [("file_sha256", .bytes(file.bytes))] }
 
     private var row: LeasedRow { LeasedRow(pool, "store_import", key, holder: holder, work: "this import") }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after an import", body)
-    }
 }

@@ -4,50 +4,67 @@ import PostgresClient
 ///
 /// It is taken, shows signs of life, is changed by its holder alone, and is let go. Times are the database's own.
 ///
-/// In its statements `$1` is the ledger, then come the columns that name the row, then the holder, then the values.
+/// In what changes it `$1` is the ledger, then come the columns that name the row, then the holder, then the values.
 struct LeasedRow: Sendable {
     private let pool: PostgresPool
     private let table: String
     private let key: [(column: String, value: PostgresValue)]
     private let holder: String
     private let work: String
+    private let names: Names
+
+    /// The columns that say who holds a row, and when its holder was last heard from.
+    struct Names: Sendable {
+        var holder = "holder"
+        var heartbeat = "heartbeat_at"
+    }
 
     /// - Parameters:
     ///   - key: the columns that name the row beside `ledger_id`.
     ///   - holder: a name that no other process has.
     ///   - work: what the holder does, such as `reading Stripe's list of events`.
+    ///   - names: where a row is of several kinds of work, with a holder each.
     init(
         _ pool: PostgresPool, _ table: String, _ key: [(column: String, value: PostgresValue)], holder: String,
-        work: String
+        work: String, names: Names = Names()
     ) {
         self.pool = pool
         self.table = table
         self.key = key
         self.holder = holder
         self.work = work
+        self.names = names
     }
 
-    /// Takes the row, which is made where there is none.
+    /// Takes the row, which is made where there is none, or goes on holding it.
     ///
-    /// - Parameter columns: what is read of it, after a first one that says nothing.
+    /// - Parameters:
+    ///   - columns: what is read of it.
+    ///   - first: what a row that is made now says besides.
     /// - Returns: `nil` where another process holds it.
-    func take(_ columns: String, on connection: isolated PostgresConnection) throws -> PostgresRow? {
-        let names = (["ledger_id"] + key.map(\.column)).joined(separator: ", ")
-        let places = (1...key.count + 1).map { "$\($0)" }.joined(separator: ", ")
-        let named = [.int(ledgerID)] + key.map(\.value)
-        try connection.query("INSERT INTO \(table) (\(names)) VALUES (\(places)) ON CONFLICT DO NOTHING", named)
-        let row = try connection.query(
+    func take(
+        _ columns: String, making first: [(column: String, value: PostgresValue)] = [],
+        on connection: isolated PostgresConnection
+    ) throws -> PostgresRow? {
+        let named = ["ledger_id"] + key.map(\.column)
+        let made = (named + [names.holder] + first.map(\.column)).joined(separator: ", ")
+        let places = (1...named.count + 1 + first.count).map { "$\($0)" }.joined(separator: ", ")
+        let fresh = Lease.isFresh("leased.\(names.heartbeat)", "$\(named.count + first.count + 2)")
+        return try connection.query(
             """
-            SELECT holder IS NOT NULL AND holder <> \(holderPlace)
-                AND \(Lease.isFresh("heartbeat_at", "$\(key.count + 3)")), \(columns)
-            FROM \(table) WHERE \(isNamed) FOR UPDATE
-            """, named + [.text(holder), .double(Lease.seconds)]
-        ).row(0)
-        if try row.bool(0) { return nil }
-        try connection.query(
-            "UPDATE \(table) SET holder = \(holderPlace), heartbeat_at = clock_timestamp() WHERE \(isNamed)",
-            named + [.text(holder)])
-        return row
+            INSERT INTO \(table) AS leased (\(made), \(names.heartbeat)) VALUES (\(places), clock_timestamp())
+            ON CONFLICT (\(named.joined(separator: ", "))) DO UPDATE
+            SET \(names.holder) = excluded.\(names.holder), \(names.heartbeat) = clock_timestamp()
+            WHERE leased.\(names.holder) IS NULL OR leased.\(names.holder) = excluded.\(names.holder) OR NOT (\(fresh))
+            RETURNING \(columns)
+            """,
+            [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + first.map(\.value) + [.double(Lease.seconds)]
+        ).first
+    }
+
+    /// Takes the row, or goes on holding it; `false` where another process holds it.
+    func hold() async throws -> Bool {
+        try await pool.run(doing: work) { try take("1", on: $0) != nil }
     }
 
     /// Changes the row, which is a sign of life.
@@ -65,7 +82,7 @@ struct LeasedRow: Sendable {
     ) async throws {
         guard
             try await update(
-                "heartbeat_at = clock_timestamp()" + (assignments.isEmpty ? "" : ", ") + assignments, values,
+                "\(names.heartbeat) = clock_timestamp()" + (assignments.isEmpty ? "" : ", ") + assignments, values,
                 from: place, restingOn: ends)
         else {
             throw LedgerError(
@@ -77,14 +94,14 @@ struct LeasedRow: Sendable {
 
     /// Lets go of the row, and changes it once more; nothing happens where another has taken over.
     func letGo(_ assignments: String = "", _ values: [PostgresValue] = []) async throws {
-        _ = try await update("holder = NULL" + (assignments.isEmpty ? "" : ", ") + assignments, values)
+        _ = try await update("\(names.holder) = NULL" + (assignments.isEmpty ? "" : ", ") + assignments, values)
     }
 
     private func update(
         _ assignments: String, _ values: [PostgresValue], from place: [(column: String, value: PostgresValue)] = [],
         restingOn ends: Set<EventMark> = []
     ) async throws -> Bool {
-        var conditions = [isNamed, "holder = \(holderPlace)"]
+        var conditions = [isNamed, "\(names.holder) = $\(key.count + 2)"]
         var parameters: [PostgresValue] = [.int(ledgerID)] + key.map(\.value) + [.text(holder)] + values
         for (column, value) in place {
             parameters.append(value)
@@ -104,6 +121,4 @@ struct LeasedRow: Sendable {
     private var isNamed: String {
         (["ledger_id"] + key.map(\.column)).enumerated().map { "\($1) = $\($0 + 1)" }.joined(separator: " AND ")
     }
-
-    private var holderPlace: String { "$\(key.count + 2)" }
 }

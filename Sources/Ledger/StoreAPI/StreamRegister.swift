@@ -10,6 +10,11 @@ package struct StoreStream: Sendable, Hashable {
         self.app = app
         self.environment = environment
     }
+
+    /// The columns beside `ledger_id` by which tables name it.
+    var key: [(column: String, value: PostgresValue)] {
+        [("app", .text(app)), ("environment", .int2(environment.number))]
+    }
 }
 
 /// How a stream stands at an instant.

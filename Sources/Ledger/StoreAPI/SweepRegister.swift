@@ -3,7 +3,7 @@ package import PostgresClient
 
 /// Who reads the store's history, one at a time for each app and environment, and how far that has come.
 ///
-/// A lease in a row: see `RebuildLease`. Times of leases are the database's own.
+/// Its row is leased: see `LeasedRow`.
 package struct SweepRegister: Sendable {
     /// How much of what was read already is read again: the store may list a notification late.
     static let overlapMilliseconds: Int64 = 2 * 3_600_000
@@ -313,7 +313,7 @@ package struct SweepRegister: Sendable {
 
     private func row(_ app: String, _ environment: StoreEnvironment) -> LeasedRow {
         LeasedRow(
-            pool, "store_sweep", [("app", .text(app)), ("environment", .int2(environment.number))], holder: holder,
+            pool, "store_sweep", StoreStream(app: app, environment: environment).key, holder: holder,
             work: "reading the store's history")
     }
 

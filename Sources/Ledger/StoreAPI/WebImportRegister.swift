@@ -79,7 +79,7 @@ package struct WebImportRegister: Sendable {
                     completed_at IS NOT NULL OR started_at < clock_timestamp() - interval '\(Self.longestDays) days', \(Self.columns)
                     """
                 guard let begun = try row.take(columns, on: connection) else { return nil }
-                guard try isAnew || begun.bool(1) else { return try Self.standing(begun, from: 2) }
+                guard try isAnew || begun.bool(0) else { return try Self.standing(begun, from: 1) }
                 try connection.query(
                     """
                     UPDATE web_import SET list = 0, cursor = NULL, cursor_created_at = NULL, read = 0, recorded = 0, known = 0,

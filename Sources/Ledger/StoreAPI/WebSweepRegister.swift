@@ -92,7 +92,7 @@ package struct WebSweepRegister: Sendable {
                 guard let row = try row(environment).take("completed_until", on: connection) else { return nil }
                 let oldest = now.adding(milliseconds: -Self.kept)
                 // What is yet to come was written while a clock was ahead, and nobody can tell what was read.
-                let completed = try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) }.flatMap {
+                let completed = try row.optionalTimestamp(0).map { Timestamp(milliseconds: $0) }.flatMap {
                     $0 <= now.adding(milliseconds: Self.tolerance) ? $0 : nil
                 }
                 let from = max(oldest, completed?.adding(milliseconds: -Self.overlap) ?? oldest)
