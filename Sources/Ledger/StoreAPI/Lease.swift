@@ -40,4 +40,16 @@ package enum Lease {
             throw error
         }
     }
+
+    /// Lets go of work that failed or was stopped, also where this task is cancelled: another process goes on at once.
+    ///
+    /// - Parameter letGo: is told why, and `nil` where it was only stopped. That it fails has no consequence: the lease runs out.
+    /// - Returns: what is to be thrown.
+    package static func letGo(
+        after error: any Error, _ letGo: @escaping @Sendable (_ reason: String?) async throws -> Void
+    ) async -> any Error {
+        let isStopped = error is CancellationError || Task.isCancelled
+        await Task { try? await letGo(isStopped ? nil : "\(error)") }.value
+        return isStopped ? CancellationError() : error
+    }
 }

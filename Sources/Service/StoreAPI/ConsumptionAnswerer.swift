@@ -180,9 +180,7 @@ package final class ConsumptionAnswerer: Sendable {
             }
             try await register.release(app.stream)
         } catch {
-            // Also when this task is cancelled: another process goes on at once.
-            await Task { [register] in try? await register.release(app.stream) }.value
-            throw error
+            throw await Lease.letGo(after: error) { [register] _ in try await register.release(app.stream) }
         }
         state.withLock { state in
             guard let failure, failure.reach != .oneRequest else { return state.resting[app.stream] = nil }

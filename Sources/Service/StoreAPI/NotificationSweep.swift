@@ -100,13 +100,9 @@ package struct NotificationSweep: Sendable {
                 try await readOn(&sweep, &unread, &report, progress)
             }
         } catch {
-            let isStopped = error is CancellationError || Task.isCancelled
-            // Also when this task is cancelled: somebody else, or the next process, goes on at once.
-            await Task { [register, sweep, unread] in
-                try? await register.letGo(
-                    of: sweep, isStopped ? nil : "\(error)", isFailure: !isStopped && unread != nil)
-            }.value
-            throw isStopped ? CancellationError() : error
+            throw await Lease.letGo(after: error) { [register, sweep, unread] reason in
+                try await register.letGo(of: sweep, reason, isFailure: reason != nil && unread != nil)
+            }
         }
     }
 

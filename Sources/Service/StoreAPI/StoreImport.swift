@@ -88,9 +88,7 @@ package struct StoreImport: Sendable {
             try await register.release()
             return report
         } catch {
-            let isStopped = error is CancellationError || Task.isCancelled
-            await Task { [register] in try? await register.release() }.value
-            throw isStopped ? CancellationError() : error
+            throw await Lease.letGo(after: error) { [register] _ in try await register.release() }
         }
     }
 

@@ -103,10 +103,8 @@ package struct StoreRepairer: Sendable {
             }
             return tally.isElsewhere ? .elsewhere : .checked(tally.answered + tally.failed)
         } catch {
-            let isStopped = error is CancellationError || Task.isCancelled
-            // Also when this task is cancelled: another process goes on at once.
-            await Task { [register] in try? await register.release(stream) }.value
-            if !isStopped {
+            let error = await Lease.letGo(after: error) { [register] _ in try await register.release(stream) }
+            if !(error is CancellationError) {
                 logger.log(
                     .warning, "what is overdue cannot be looked after now",
                     name + [("error", .string("\(error)"))])

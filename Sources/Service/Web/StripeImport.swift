@@ -108,10 +108,7 @@ package struct StripeImport: Sendable {
             }
             return report
         } catch {
-            let isStopped = error is CancellationError || Task.isCancelled
-            // Also when this task is cancelled: another process goes on at once.
-            await Task { [register] in try? await register.letGo(isStopped ? nil : "\(error)") }.value
-            throw isStopped ? CancellationError() : error
+            throw await Lease.letGo(after: error) { [register] in try await register.letGo($0) }
         }
     }
 

@@ -139,12 +139,7 @@ package struct StripeSweep: Sendable {
                 ])
             return report
         } catch {
-            let isStopped = error is CancellationError || Task.isCancelled
-            // Also when this task is cancelled: another process goes on at once.
-            await Task { [register, sweep] in
-                try? await register.letGo(of: sweep, isStopped ? nil : "\(error)")
-            }.value
-            throw isStopped ? CancellationError() : error
+            throw await Lease.letGo(after: error) { [register, sweep] in try await register.letGo(of: sweep, $0) }
         }
     }
 

@@ -49,4 +49,21 @@ struct LeaseTests {
         let atEnd = counts.withLock { $0 }
         #expect(atEnd.begun > 0 && atEnd.begun == atEnd.ended)
     }
+
+    @Test("what failed is let go of with the reason, and what was stopped without one", arguments: [true, false])
+    func letGo(isStopped: Bool) async {
+        let reasons = Mutex<[String?]>([])
+        let work = Task {
+            if isStopped { withUnsafeCurrentTask { $0?.cancel() } }
+            throw await Lease.letGo(after: Fault()) { reason in
+                // A cancelled task would get no connection.
+                try Task.checkCancellation()
+                reasons.withLock { $0.append(reason) }
+                throw Fault()
+            }
+        }
+        let error = await #expect(throws: (any Error).self) { try await work.value }
+        #expect(error is CancellationError == isStopped && error is Fault != isStopped)
+        #expect(reasons.withLock { $0 } == [isStopped ? nil : "\(Fault())"])
+    }
 }
