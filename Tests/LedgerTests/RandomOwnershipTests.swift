@@ -20,7 +20,7 @@ struct RandomOwnershipTests {
         let projector = ViewProjector(pool: ledger.pool, policy: .early)
         for position in 2...last {
             #expect(try await ledger.writer.append(words.draft(at: position)).position == position)
-            if position.isMultiple(of: 20) { #expect(try await projector.catchUp()) }
+            if position.isMultiple(of: 20) { try await projector.catchUp() }
             guard position == middle else { continue }
             then = try await timelines(ledger, at: .head)
         }

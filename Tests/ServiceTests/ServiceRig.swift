@@ -206,7 +206,7 @@ struct ServiceRig {
     func writeViews() async throws {
         var policy = SnapshotPolicy()
         policy.tail = 1
-        #expect(try await ViewProjector(pool: pool, policy: policy).catchUp())
+        try await ViewProjector(pool: pool, policy: policy).catchUp()
     }
 
     /// Deletes every snapshot; returns how many there were.

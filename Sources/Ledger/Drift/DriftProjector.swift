@@ -3,17 +3,18 @@ package import PostgresClient
 
 /// Keeps, behind the log, the differences between device, ledger and store, and tells them apart.
 ///
-/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. Events
-/// are taken one after the other, each with what is known up to it; so the rows are the same whatever the pages were.
+/// Events are taken one after the other, each with what is known up to it; so the rows are the same whatever the pages were.
 package struct DriftProjector: Sendable {
     static let row = ProjectionRow(name: "drift", version: 1)
 
-    private let pool: PostgresPool
+    private let follower: LogFollower
     private let pageEvents: Int64
 
     /// - Parameter pageEvents: how many positions one transaction goes through.
     package init(pool: PostgresPool, pageEvents: Int64 = 2000) {
-        self.pool = pool
+        follower = LogFollower(
+            Self.row, pool, doing: "telling differences apart", pageEvents: pageEvents, former: .cleared(by: Self.clear)
+        )
         self.pageEvents = pageEvents
     }
 
@@ -27,75 +28,25 @@ package struct DriftProjector: Sendable {
     ///   - progress: told of each page: up to where it came.
     package func catchUp(
         events: Int64 = .max, isHurried: Bool = false, patience: Duration = .zero,
-        progress: @Sendable (Int64) -> Void = { _ in }
+        progress: (Int64) -> Void = { _ in }
     ) async throws {
-        var left = events
-        let start = ContinuousClock.now
-        while left > 0 {
-            try Task.checkCancellation()
-            let pageStart = ContinuousClock.now
-            switch try await pool.run(doing: "telling differences apart", { try page(on: $0) }) {
-            case .done: return
-            case .reachedHead(let head):
-                progress(head)
-                if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
-                // What came meanwhile is for the next time: under a steady load there would be no end to it.
-                return
-            case .wentThrough(let end):
-                progress(end)
-                left -= pageEvents
-                if !isHurried { try await Task.sleep(for: pageStart.duration(to: .now)) }
-            case .elsewhere:
-                guard start.duration(to: .now) < patience else { return }
-                try await Task.sleep(for: Self.pollInterval)
-            }
-        }
-    }
-
-    /// Between looks at whether another process has ended its page.
-    private static let pollInterval = Duration.milliseconds(10)
-
-    /// What came of one page.
-    private enum Progress: Sendable {
-        /// Nothing is left to do.
-        case done
-        /// The page ended at this position, where the log did when it began.
-        case reachedHead(Int64)
-        /// The page ended at this position, and more is left.
-        case wentThrough(Int64)
-        /// Another process is at it.
-        case elsewhere
-    }
-
-    /// Forgets what is kept; the next `catchUp` begins at the first event.
-    package func reset() async throws {
-        try await pool.run(doing: "telling differences apart") { connection in
-            try connection.transaction { connection in
-                _ = try Self.row.lock(on: connection, waits: true, clear: Self.clear)
-                try Self.clear(connection)
-                try Self.row.note(0, on: connection)
-            }
-        }
-    }
-
-    private func page(on connection: isolated PostgresConnection) throws -> Progress {
-        if try Self.row.isCurrent(on: connection) { return .done }
-        return try connection.transaction { connection in
-            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return .elsewhere }
-            let head = try Statements.headPosition(on: connection)
-            guard head > checkpoint else { return .done }
+        try await follower.catchUp(
+            events: events, rest: isHurried ? .never : .afterEachPage, patience: patience, progress: progress
+        ) { connection, stretch, head in
             try connection.walkByIndex()
-            let start = try Self.quietUntil(checkpoint, head, on: connection)
+            let start = try Self.quietUntil(stretch.start, head, on: connection)
             let end = min(start + pageEvents, head)
             if start < end {
                 var page = try DriftPage(from: start, to: end, on: connection)
                 try page.goThrough(on: connection)
                 try page.write(on: connection)
             }
-            try Self.row.note(end, on: connection)
-            return end == head ? .reachedHead(end) : .wentThrough(end)
+            return end
         }
     }
+
+    /// Forgets what is kept; the next `catchUp` begins at the first event.
+    package func reset() async throws { try await follower.reset() }
 
     /// The position before the next event that can bear on a difference, which is the head where none can.
     ///

@@ -4,18 +4,19 @@ package import PostgresClient
 /// Keeps, behind the log, of which original transactions the store is to be heard or asked and when, and when each app's
 /// stream was heard last.
 ///
-/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once. An
-/// original is folded once for all of its events in a page, and left to the page of its last event.
+/// An original is folded once for all of its events in a page, and left to the page of its last event.
 package struct WatchProjector: Sendable {
     static let row = ProjectionRow(name: "watch", version: 2)
 
-    private let pool: PostgresPool
-    private let pageEvents: Int64
+    private let follower: LogFollower
 
     /// - Parameter pageEvents: how many positions one transaction goes through.
     package init(pool: PostgresPool, pageEvents: Int64 = 1000) {
-        self.pool = pool
-        self.pageEvents = pageEvents
+        follower = LogFollower(
+            Self.row, pool, doing: "looking what the store has to say next", pageEvents: pageEvents,
+            former: .cleared { connection in
+                try connection.query("DELETE FROM store_watch WHERE ledger_id = $1", [.int(ledgerID)])
+            })
     }
 
     /// Goes on from the checkpoint to the head of the log.
@@ -24,33 +25,11 @@ package struct WatchProjector: Sendable {
     ///
     /// Between pages it rests for as long as they take, so that those who ask are served first.
     package func catchUp(now: Timestamp) async throws {
-        while true {
-            try Task.checkCancellation()
-            let start = ContinuousClock.now
-            if try await pool.run(doing: "looking what the store has to say next", { try page(now: now, on: $0) }) {
-                return
-            }
-            try await Task.sleep(for: start.duration(to: .now))
-        }
-    }
-
-    /// Returns whether nothing is left to do for this process.
-    private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Bool {
-        if try Self.row.isCurrent(on: connection) { return true }
-        return try connection.transaction { connection in
-            let locked = try Self.row.lock(on: connection) { connection in
-                try connection.query("DELETE FROM store_watch WHERE ledger_id = $1", [.int(ledgerID)])
-            }
-            // Another process is at it: that will do.
-            guard let checkpoint = locked else { return true }
-            let head = try Statements.headPosition(on: connection)
-            guard head > checkpoint else { return true }
-            let end = min(checkpoint + pageEvents, head)
+        try await follower.catchUp(rest: .betweenPages) { connection, stretch, _ in
             try connection.walkByIndex()
-            try watch(from: checkpoint, to: end, on: connection)
-            try hear(from: checkpoint, to: end, now: now, on: connection)
-            try Self.row.note(end, on: connection)
-            return end == head
+            try watch(from: stretch.start, to: stretch.end, on: connection)
+            try hear(from: stretch.start, to: stretch.end, now: now, on: connection)
+            return stretch.end
         }
     }
 

@@ -19,15 +19,13 @@ package struct WebCall: Sendable, Hashable {
 
 /// Notes, behind the log, what is to be read from Stripe's API.
 ///
-/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once.
 /// What has to be read follows from the log alone, so a process that is killed after it appended an event leaves
 /// nothing unnoted.
 package struct WebLookupProjector: Sendable {
     /// What is noted once is done once: another version goes on where the last one was.
     static let row = ProjectionRow(name: "web_lookup", version: 1)
 
-    private let pool: PostgresPool
-    private let pageEvents: Int64
+    private let follower: LogFollower
     private let delay: Duration
     private let calls: @Sendable (_ evidence: [UInt8], _ event: EventRecord) -> [WebCall]
 
@@ -39,23 +37,16 @@ package struct WebLookupProjector: Sendable {
         pool: PostgresPool, pageEvents: Int64 = 500, delay: Duration = .seconds(5),
         calls: @escaping @Sendable (_ evidence: [UInt8], _ event: EventRecord) -> [WebCall]
     ) {
-        self.pool = pool
-        self.pageEvents = pageEvents
+        follower = LogFollower(
+            Self.row, pool, doing: "noting what is to be read from Stripe's API", pageEvents: pageEvents,
+            former: .continued)
         self.delay = delay
         self.calls = calls
     }
 
-    /// What came of one page.
-    private enum Progress: Sendable {
-        case done
-        case more
-        /// Another process is at it.
-        case elsewhere
-    }
-
     /// Goes on from the checkpoint to the head of the log, as far as no other process is at it.
     package func catchUp(now: Timestamp) async throws {
-        while try await page(now: now) == .more { try Task.checkCancellation() }
+        while case .wentThrough = try await page(now: now) { try Task.checkCancellation() }
     }
 
     /// Goes on until all is noted that was in the log when this began, by whatever process.
@@ -63,43 +54,26 @@ package struct WebLookupProjector: Sendable {
     /// - Parameter patience: how long it waits for another process.
     /// - Returns: whether that is so now.
     package func catchUp(now: Timestamp, patience: Duration) async throws -> Bool {
-        let head = try await run { try Statements.headPosition(on: $0) }
+        let head = try await follower.run { try Statements.headPosition(on: $0) }
         let end = ContinuousClock.now + patience
         while true {
             try Task.checkCancellation()
             switch try await page(now: now) {
-            case .done: return true
-            case .more: continue
+            case .done, .reachedHead: return true
+            case .wentThrough: continue
             case .elsewhere:
-                if try await run({ try Self.row.checkpoint(on: $0) }) >= head { return true }
+                if try await follower.run({ try Self.row.checkpoint(on: $0) }) >= head { return true }
                 guard ContinuousClock.now < end else { return false }
-                try await Task.sleep(for: Self.pollInterval)
+                try await Task.sleep(for: LogFollower.pollInterval)
             }
         }
     }
 
-    /// Between looks at how far another process has come.
-    private static let pollInterval = Duration.milliseconds(10)
-
-    private func page(now: Timestamp) async throws -> Progress { try await run { try page(now: now, on: $0) } }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "noting what is to be read from Stripe's API", body)
-    }
-
-    private func page(now: Timestamp, on connection: isolated PostgresConnection) throws -> Progress {
-        if try Self.row.isCurrent(on: connection) { return .done }
-        return try connection.transaction { connection in
-            guard let checkpoint = try Self.row.lock(on: connection, clear: { _ in }) else { return .elsewhere }
-            let head = try Statements.headPosition(on: connection)
-            guard head > checkpoint else { return .done }
-            let end = min(checkpoint + pageEvents, head)
+    private func page(now: Timestamp) async throws -> LogFollower.Progress {
+        try await follower.page { connection, stretch, _ in
             try connection.walkByIndex()
-            try note(from: checkpoint, to: end, now: now, on: connection)
-            try Self.row.note(end, on: connection)
-            return end == head ? .done : .more
+            try note(from: stretch.start, to: stretch.end, now: now, on: connection)
+            return stretch.end
         }
     }
 

@@ -4,25 +4,26 @@ package import PostgresClient
 
 /// Stores the roots of complete subtrees of the tree over the log, behind it and apart from the appends.
 ///
-/// Nobody waits for it: a proof computes what is not stored yet. A page is one transaction under the lock of the
-/// projection's row, so any number of processes may do this at once.
+/// Nobody waits for it: a proof computes what is not stored yet.
 package struct TreeProjector: Sendable {
     static let row = ProjectionRow(name: "tree", version: 2)
 
-    private let pool: PostgresPool
-    private let pageLeaves: Int64
+    private let follower: LogFollower
 
     /// - Parameter pageLeaves: how many events one transaction goes through.
     package init(pool: PostgresPool, pageLeaves: Int64 = 1 << 14) {
-        self.pool = pool
-        self.pageLeaves = pageLeaves
+        follower = LogFollower(
+            Self.row, pool, doing: "storing the tree over the log", pageEvents: pageLeaves,
+            former: .cleared { connection in
+                try connection.query("DELETE FROM tree_node WHERE ledger_id = $1", [.int(ledgerID)])
+            })
     }
 
     /// Begins anew where stored roots are missing, such as after somebody deleted them.
     package func restore() async throws {
-        try await with { connection in
+        try await follower.run { connection in
             try connection.transaction { connection in
-                guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return }
+                guard let checkpoint = try follower.lock(on: connection) else { return }
                 let stored = try connection.query(
                     "SELECT level, count(*) FROM tree_node WHERE ledger_id = $1 GROUP BY level", [.int(ledgerID)])
                 var counts: [Int64: Int64] = [:]
@@ -30,45 +31,26 @@ package struct TreeProjector: Sendable {
                 let isWhole = Self.levels.allSatisfy { level in
                     counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.stepLevels)
                 }
-                if !isWhole { try Self.beginAnew(connection) }
+                if !isWhole { try follower.beginAnew(on: connection) }
             }
         }
     }
 
     /// Forgets what is stored; the next `catchUp` begins at the first event.
-    package func reset() async throws {
-        try await with { connection in
-            try connection.transaction { connection in
-                _ = try Self.row.lock(on: connection, waits: true, clear: Self.clear)
-                try Self.beginAnew(connection)
-            }
-        }
-    }
+    package func reset() async throws { try await follower.reset() }
 
-    /// Goes on from the checkpoint to the end of the log.
+    /// Goes on from the checkpoint to the end of the log, unless another process is at it.
     package func catchUp() async throws {
-        while try await !with({ try page(on: $0) }) { try Task.checkCancellation() }
-    }
-
-    /// Returns whether nothing is left to do for this process.
-    private func page(on connection: isolated PostgresConnection) throws -> Bool {
-        if try Self.row.isCurrent(on: connection) { return true }
-        return try connection.transaction { connection in
-            // Another process is at it: that will do.
-            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return true }
-            let head = try Statements.headPosition(on: connection)
-            guard checkpoint < head else { return true }
-            let end = min(checkpoint + pageLeaves, head)
-            try write(from: checkpoint, to: end, on: connection)
-            try Self.row.note(end, on: connection)
-            return end == head
+        try await follower.catchUp { connection, stretch, _ in
+            try Self.write(from: stretch.start, to: stretch.end, on: connection)
+            return stretch.end
         }
     }
 
     /// Stores the roots that become complete between two positions, the lower levels first, since the higher ones are
     /// made of them.
-    private func write(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
-        for level in Self.levels {
+    private static func write(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
+        for level in levels {
             let shift = level * LogTree.stepLevels
             let numbers = start >> shift..<end >> shift
             guard !numbers.isEmpty else { break }
@@ -91,19 +73,4 @@ package struct TreeProjector: Sendable {
 
     /// The levels that are stored: the highest one has a root only when there are 2^56 events.
     private static let levels = 1...14
-
-    private static func beginAnew(_ connection: isolated PostgresConnection) throws {
-        try clear(connection)
-        try row.note(0, on: connection)
-    }
-
-    private static func clear(_ connection: isolated PostgresConnection) throws {
-        try connection.query("DELETE FROM tree_node WHERE ledger_id = $1", [.int(ledgerID)])
-    }
-
-    private func with<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "storing the tree over the log", body)
-    }
 }

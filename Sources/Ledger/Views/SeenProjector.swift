@@ -18,27 +18,16 @@ package struct SeenSummary: Sendable, Equatable {
 }
 
 /// Counts the kinds of remarks and the products of the log, behind it and apart from the appends.
-///
-/// A page is one transaction under the lock of the projection's row, so any number of processes may do this at once.
 package struct SeenProjector: Sendable {
     static let row = ProjectionRow(name: "seen", version: 1)
 
-    private let pool: PostgresPool
-    private let pageEvents: Int64
+    private let follower: LogFollower
 
     /// - Parameter pageEvents: how many positions one transaction goes through.
     package init(pool: PostgresPool, pageEvents: Int64 = 10_000) {
-        self.pool = pool
-        self.pageEvents = pageEvents
-    }
-
-    /// What came of one page.
-    private enum Progress: Sendable {
-        /// The log's end was reached.
-        case done
-        case more
-        /// Another process is at it.
-        case elsewhere
+        follower = LogFollower(
+            Self.row, pool, doing: "counting what the log speaks of", pageEvents: pageEvents,
+            former: .cleared(by: Self.clear))
     }
 
     /// Counts on from the checkpoint to the head of the log.
@@ -49,37 +38,20 @@ package struct SeenProjector: Sendable {
     /// - Returns: whether the head was reached.
     @discardableResult
     package func catchUp(events: Int64 = .max, patience: Duration = .zero) async throws -> Bool {
-        let end = ContinuousClock.now + patience
-        var left = events
-        while left > 0 {
-            try Task.checkCancellation()
-            switch try await with({ try page($0) }) {
-            case .done: return true
-            case .more: left -= pageEvents
-            case .elsewhere:
-                guard ContinuousClock.now < end else { return false }
-                try await Task.sleep(for: Self.pollInterval)
-            }
-        }
-        return false
+        try await follower.catchUp(events: events, patience: patience) { connection, stretch, _ in
+            // Counts add up: where somebody has deleted the row alone, what it spoke of must not be counted twice.
+            if stretch.start == 0 { try Self.clear(connection) }
+            try connection.walkByIndex()
+            try Self.add(Self.counts(from: stretch.start, to: stretch.end, on: connection), on: connection)
+            return stretch.end
+        }.isAtHead
     }
-
-    /// Between looks at whether another process has ended its page.
-    private static let pollInterval = Duration.milliseconds(10)
 
     /// Forgets what was counted; the next `catchUp` begins at the first event.
-    package func reset() async throws {
-        try await with { connection in
-            try connection.transaction { connection in
-                _ = try Self.row.lock(on: connection, waits: true, clear: Self.clear)
-                try Self.clear(connection)
-                try Self.row.note(0, on: connection)
-            }
-        }
-    }
+    package func reset() async throws { try await follower.reset() }
 
     package func summary() async throws -> SeenSummary {
-        try await with { connection in
+        try await follower.run { connection in
             let results = try connection.pipeline([
                 PostgresStatement(
                     "SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2",
@@ -103,12 +75,6 @@ package struct SeenProjector: Sendable {
         }
     }
 
-    private func with<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "counting what the log speaks of", body)
-    }
-
     private struct Count {
         var events: Int64 = 0
         var first: Int64
@@ -124,23 +90,6 @@ package struct SeenProjector: Sendable {
     private struct Subject: Hashable {
         let kind: String
         let name: String
-    }
-
-    private func page(_ connection: isolated PostgresConnection) throws -> Progress {
-        // A look first: an idle service writes nothing.
-        if try Self.row.isCurrent(on: connection) { return .done }
-        return try connection.transaction { connection in
-            guard let checkpoint = try Self.row.lock(on: connection, clear: Self.clear) else { return .elsewhere }
-            // Counts add up: where somebody has deleted the row alone, what it spoke of must not be counted twice.
-            if checkpoint == 0 { try Self.clear(connection) }
-            let head = try Statements.headPosition(on: connection)
-            guard head > checkpoint else { return .done }
-            let end = min(checkpoint + pageEvents, head)
-            try connection.walkByIndex()
-            try Self.add(Self.counts(from: checkpoint, to: end, on: connection), on: connection)
-            try Self.row.note(end, on: connection)
-            return end == head ? .done : .more
-        }
     }
 
     /// Counts a stretch of the log.

@@ -3,61 +3,33 @@ package import PostgresClient
 
 /// Writes snapshots of original transactions whose tail has grown long, behind the log and apart from the appends.
 ///
-/// Nobody waits for it: readers fold the tail. A page is one transaction under the lock of the projection's row, so any
-/// number of processes may do this at once.
+/// Nobody waits for it: readers fold the tail.
 package struct ViewProjector: Sendable {
     static let row = ProjectionRow(name: "originals", version: Int64(OriginalState.foldVersion))
 
-    private let pool: PostgresPool
-    private let pageEvents: Int64
+    private let follower: LogFollower
     private let policy: SnapshotPolicy
 
     /// - Parameters:
     ///   - pageEvents: how many positions one transaction goes through.
     ///   - policy: which original transactions get a snapshot, and when.
     package init(pool: PostgresPool, pageEvents: Int64 = 5000, policy: SnapshotPolicy = SnapshotPolicy()) {
-        self.pool = pool
-        self.pageEvents = pageEvents
+        // Views of another fold are for a rebuild.
+        follower = LogFollower(
+            Self.row, pool, doing: "writing snapshots", pageEvents: pageEvents, former: .leftAlone)
         self.policy = policy
     }
 
-    /// Goes on from the checkpoint, at most through `pages` pages; returns whether the head was reached.
-    @discardableResult
-    package func catchUp(pages: Int = .max) async throws -> Bool {
-        var done = 0
-        while done < pages {
-            try Task.checkCancellation()
-            do {
-                let isAtHead = try await pool.withConnection { try page(on: $0) }
-                if isAtHead { return true }
-            } catch let error as CancellationError {
-                throw error
-            } catch {
-                throw LedgerError(error, doing: "writing snapshots")
-            }
-            done += 1
-        }
-        return false
-    }
-
-    /// Returns whether nothing is left to do for this process.
-    private func page(on connection: isolated PostgresConnection) throws -> Bool {
-        // A look first: an idle service writes nothing.
-        if try Self.row.isCurrent(on: connection) { return true }
-        return try connection.transaction { connection in
-            // Another process is at it: that will do. Views of another fold are for a rebuild.
-            guard let checkpoint = try Self.row.lockOwn(on: connection) else { return true }
-            // In a statement of its own: one that takes the lock may have begun before a rebuild swapped the generations.
+    /// Goes on from the checkpoint to the head of the log, unless another process is at it.
+    package func catchUp() async throws {
+        try await follower.catchUp { connection, stretch, _ in
+            // While the row is locked, no rebuild swaps the generations.
             let ledger = try connection.query(
-                "SELECT position, view_generation FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
+                "SELECT view_generation FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]
             ).first
             guard let ledger else { throw Statements.missingHead }
-            let head = try ledger.int(0)
-            guard checkpoint < head else { return true }
-            let end = min(checkpoint + pageEvents, head)
-            try write(from: checkpoint, to: end, generation: ledger.int(1), on: connection)
-            try Self.row.note(end, on: connection)
-            return end == head
+            try write(from: stretch.start, to: stretch.end, generation: ledger.int(0), on: connection)
+            return stretch.end
         }
     }
 

@@ -114,7 +114,7 @@ struct ChartProjectorTests {
         #expect(ready.count == 2)
         try await end.restore(by: owner)
         for draft in drafts[13...] { _ = try await ledger.writer.append(draft) }
-        for _ in ready { _ = try await ledger.pool.withConnection { try projector.page(ready, on: $0) } }
+        for _ in ready { _ = try await projector.page(ready) }
         try await projector.catchUp(isHurried: true)
         let stored = try await Self.stored(ledger)
         try await projector.reset()

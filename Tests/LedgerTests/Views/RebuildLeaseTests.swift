@@ -72,7 +72,7 @@ struct RebuildLeaseTests {
     @Test("another fold version, events without views, missing and old rows are each a reason, and healed")
     func reasons() async throws {
         let rig = try await RebuildRig(seed: 24, originals: 6, events: 60)
-        #expect(try await rig.projector.catchUp())
+        try await rig.projector.catchUp()
         #expect(try await rig.rebuilder().reasonToRebuild() == nil)
         let cases: [(String, (RebuildReason?) -> Bool)] = [
             ("UPDATE projection SET version = 0", { $0 == .otherVersion(0) }),
@@ -139,7 +139,7 @@ struct RebuildLeaseTests {
     @Test("what an interrupted rebuild left of the old views is deleted")
     func leftovers() async throws {
         let rig = try await RebuildRig(seed: 26, originals: 12, events: 80)
-        #expect(try await rig.projector.catchUp())
+        try await rig.projector.catchUp()
         try await rig.interrupt { $0.phase == .clearing }
         let live = try await rig.views.generation()
         #expect(live == 1)
