@@ -128,7 +128,7 @@ package struct APIKeyStore: Sendable {
                 var creations: [(fact: KeyCreationFact, at: Timestamp)] = []
                 var revocations: [Digest: Timestamp] = [:]
                 for row in try connection.query(sql, parameters).rows {
-                    let recordedAt = Timestamp(milliseconds: try row.timestamp(0))
+                    let recordedAt = try row.instant(0)
                     switch try FactCodec.decode(row.bytes(1)) {
                     case .access(.keyCreated(let fact)): creations.append((fact, recordedAt))
                     case .access(.keyRevoked(let fact)): revocations[fact.secretHash] = recordedAt

@@ -110,7 +110,7 @@ package struct CommandKeys: Sendable {
         ).first.map { row in
             CommandRecord(
                 requestHash: try row.digest(0), position: try row.int(1),
-                recordedAt: Timestamp(milliseconds: try row.timestamp(2)))
+                recordedAt: try row.instant(2))
         }
     }
 

@@ -33,6 +33,8 @@ package struct ConsoleSessions: Sendable {
     /// How seldom it is noted that a session was used, in milliseconds: a page sends many requests.
     private static let noteEvery: Int64 = 60_000
 
+    private static let work = "looking after sessions of the console"
+
     private let pool: PostgresPool
     private let keys: APIKeyStore
 
@@ -57,7 +59,7 @@ package struct ConsoleSessions: Sendable {
     /// - Throws: `LedgerError`.
     package func begin(link: String, now: Timestamp) async throws -> (token: String, session: ConsoleSession)? {
         let since = now.adding(milliseconds: -Self.linkSeconds * 1000)
-        let hash = try await run { connection in
+        let hash = try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 DELETE FROM console_link WHERE ledger_id = $1 AND token_sha256 = $2
@@ -75,7 +77,7 @@ package struct ConsoleSessions: Sendable {
     package func makeLink(for key: APIKey, secretHash: Digest, now: Timestamp) async throws -> String {
         let token = Self.linkPrefix + Base64.encodeURL(SecureRandom.bytes(32))
         let since = now.adding(milliseconds: -Self.linkSeconds * 1000)
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 "DELETE FROM console_link WHERE ledger_id = $1 AND created_at <= $2",
                 [.int(ledgerID), .timestamp(since.milliseconds)])
@@ -98,7 +100,7 @@ package struct ConsoleSessions: Sendable {
     /// - Throws: `LedgerError`.
     package func find(token: String, now: Timestamp) async throws -> ConsoleSession? {
         let hash = APIKeyStore.hash(token)
-        let found = try await run { connection in
+        let found = try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT key_secret_sha256, created_at, used_at FROM console_session
@@ -106,8 +108,8 @@ package struct ConsoleSessions: Sendable {
                 """, [.int(ledgerID), .bytes(hash.bytes)] + Self.ends(now)
             ).first.map { row in
                 Row(
-                    secretHash: try row.digest(0), createdAt: Timestamp(milliseconds: try row.timestamp(1)),
-                    usedAt: Timestamp(milliseconds: try row.timestamp(2)))
+                    secretHash: try row.digest(0), createdAt: try row.instant(1),
+                    usedAt: try row.instant(2))
             }
         }
         guard let found, let key = try await keys.find(secretHash: found.secretHash), !key.isPublishable else {
@@ -116,7 +118,7 @@ package struct ConsoleSessions: Sendable {
         var usedAt = found.usedAt
         if usedAt.adding(milliseconds: Self.noteEvery) <= now {
             usedAt = now
-            try await run { connection in
+            try await pool.run(doing: Self.work) { connection in
                 _ = try connection.query(
                     """
                     UPDATE console_session SET used_at = $3 WHERE ledger_id = $1 AND token_sha256 = $2 AND used_at < $3
@@ -130,7 +132,7 @@ package struct ConsoleSessions: Sendable {
     ///
     /// - Throws: `LedgerError`.
     package func end(token: String) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 "DELETE FROM console_session WHERE ledger_id = $1 AND token_sha256 = $2",
                 [.int(ledgerID), .bytes(APIKeyStore.hash(token).bytes)])
@@ -147,7 +149,7 @@ package struct ConsoleSessions: Sendable {
         _ key: APIKey, _ secretHash: Digest, now: Timestamp
     ) async throws -> (token: String, session: ConsoleSession) {
         let token = Self.tokenPrefix + Base64.encodeURL(SecureRandom.bytes(32))
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 "DELETE FROM console_session WHERE ledger_id = $1 AND (created_at <= $2 OR used_at <= $3)",
                 [.int(ledgerID)] + Self.ends(now))
@@ -183,11 +185,5 @@ package struct ConsoleSessions: Sendable {
             SELECT token_sha256 FROM \(table) WHERE ledger_id = $1 AND key_id = $2
             ORDER BY \(column) DESC, token_sha256 OFFSET \(mostOfKey))
         """
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after sessions of the console", body)
     }
 }

@@ -55,7 +55,7 @@ extension TokenKey {
             throw LedgerError(.corrupt, "\(name) in server_secret is no key of customer tokens")
         }
         self.init(
-            id: id, secret: Array(stored.dropLast()), madeAt: Timestamp(milliseconds: try row.timestamp(2)),
+            id: id, secret: Array(stored.dropLast()), madeAt: try row.instant(2),
             isAlone: stored.last == 1)
     }
 }

@@ -125,7 +125,7 @@ private struct Questions {
         var context = AppendContext(head: try LedgerHead(head))
         context.leaseHolder = try head.optionalInt(5)
         if let row = results[Self.sinceIndex].first {
-            context.databaseTime = Timestamp(milliseconds: try row.timestamp(2))
+            context.databaseTime = try row.instant(2)
         }
         context.identities = known.identities
         context.knownHeaders = known.headers
@@ -152,7 +152,7 @@ private struct Questions {
                 for row in result.rows {
                     context.commands[ExactText(try row.text(0))] = CommandRecord(
                         requestHash: try row.digest(1), position: try row.int(2),
-                        recordedAt: Timestamp(milliseconds: try row.timestamp(3)))
+                        recordedAt: try row.instant(3))
                 }
             case .customers:
                 for row in result.rows {
@@ -219,7 +219,7 @@ extension LedgerHead {
     /// A row of `AppendRead.lockHead`.
     init(_ row: PostgresRow) throws {
         self.init(
-            position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
+            position: try row.int(0), recordedAt: try row.instant(1),
             hash: try row.digest(2), nextIdentity: try row.int(3), catalogPosition: try row.int(4))
     }
 }

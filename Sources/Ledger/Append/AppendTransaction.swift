@@ -78,12 +78,3 @@ enum AppendTransaction {
         try !plan.events.isEmpty && plan.head.mark.isHeld(on: connection)
     }
 }
-
-extension PostgresRow {
-    func digest(_ column: Int) throws -> Digest {
-        guard let digest = Digest(try bytes(column)) else {
-            throw LedgerError(.corrupt, "column \(column) of a row holds no SHA-256")
-        }
-        return digest
-    }
-}

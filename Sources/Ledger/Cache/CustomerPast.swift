@@ -78,7 +78,7 @@ private struct EncodedEvent: Sendable {
         self.position = position
         environment = try row.optionalInt(3).map { try StoreEnvironment(stored: $0) }
         source = try EventSource(stored: row.int(4))
-        recordedAt = Timestamp(milliseconds: try row.timestamp(5))
+        recordedAt = try row.instant(5)
         facts = try row.bytes(6)
     }
 

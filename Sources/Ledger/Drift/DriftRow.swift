@@ -50,7 +50,7 @@ extension DriftRow {
         comparison = try DriftComparison(stored: row.int(2))
         identity = try row.optionalInt(3).map { IdentityRef($0) }
         productID = try row.optionalText(4)
-        foundAt = Timestamp(milliseconds: try row.timestamp(5))
+        foundAt = try row.instant(5)
         originalTransactionID = try row.optionalText(6)
         app = try row.text(7)
         cause = try DriftCause(stored: row.int(8))

@@ -22,7 +22,7 @@ struct StreamBeginnings {
             uniqueKeysWithValues: try rows.map { row in
                 (
                     StoreStream(app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1))),
-                    Timestamp(milliseconds: try row.timestamp(2))
+                    try row.instant(2)
                 )
             })
     }

@@ -17,8 +17,8 @@ enum EventColumns {
 extension EventRecord {
     init(_ row: PostgresRow) throws {
         self.init(
-            position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
-            occurredAt: try row.optionalTimestamp(2).map { Timestamp(milliseconds: $0) },
+            position: try row.int(0), recordedAt: try row.instant(1),
+            occurredAt: try row.optionalInstant(2),
             environment: try row.optionalInt(3).map { try StoreEnvironment(stored: $0) },
             source: try EventSource(stored: row.int(4)), type: try row.text(5),
             originalTransactionID: try row.optionalText(6), transactionID: try row.optionalText(7),

@@ -56,7 +56,7 @@ package final class LedgerClock: Sendable {
             try await pool.withConnection { connection in
                 let asked = reading()
                 guard let row = try connection.query("SELECT clock_timestamp()", []).first else { return }
-                compare(with: Timestamp(milliseconds: try row.timestamp(0)), asked: asked)
+                compare(with: try row.instant(0), asked: asked)
             }
         } catch {
             throw LedgerError(error, doing: "reading the database's clock")

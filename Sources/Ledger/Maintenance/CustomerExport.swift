@@ -79,7 +79,7 @@ extension LedgerReader {
                     return CustomerExport.Item(
                         record: event.record, fact: event.fact, evidence: evidence[position],
                         isWithheld: selection.withheld.contains(position))
-                }, position: position, recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
+                }, position: position, recordedAt: try head.instant(1),
                 hash: try head.digest(2))
         }
     }

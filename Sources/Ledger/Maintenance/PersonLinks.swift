@@ -39,7 +39,7 @@ struct PersonLinks {
                 guard case .link(let link) = try FactCodec.decode(row.bytes(2)) else { continue }
                 found[try row.int(0)] = (
                     try row.optionalInt(3).map { try StoreEnvironment(stored: $0) }, link,
-                    Timestamp(milliseconds: try row.timestamp(1))
+                    try row.instant(1)
                 )
                 for end in [link.identity, link.customer] where seen.insert(end).inserted { fresh.insert(end) }
             }

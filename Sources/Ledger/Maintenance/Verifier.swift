@@ -114,7 +114,7 @@ struct LogEnd: Sendable {
         guard let row else { throw Self.difference("is missing") }
         do {
             position = try row.int(0)
-            recordedAt = Timestamp(milliseconds: try row.timestamp(1))
+            recordedAt = try row.instant(1)
             hash = try row.digest(2)
             nextIdentity = try row.int(3)
             catalogPosition = try row.int(11)

@@ -17,8 +17,8 @@ package struct WorkFailure: Sendable, Hashable {
 ///
 /// Times are the database's own. What a service that is gone left behind is forgotten after a week.
 package struct WorkFailures: Sendable {
-    /// The most characters of a reason that are kept.
-    private static let reasonLimit = 1000
+
+    private static let work = "looking after what fails in the background"
 
     private let pool: PostgresPool
 
@@ -26,14 +26,14 @@ package struct WorkFailures: Sendable {
 
     /// Notes that work has failed, once more or for the first time.
     package func note(_ work: String, on host: String, reason: String) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.pipeline([
                 PostgresStatement(
                     """
                     INSERT INTO work_failure (ledger_id, work, host, since, last_at, reason)
                     VALUES ($1, $2, $3, now(), now(), $4)
                     ON CONFLICT (ledger_id, work, host) DO UPDATE SET last_at = now(), reason = excluded.reason
-                    """, [.int(ledgerID), .text(work), .text(host), .text(String(reason.prefix(Self.reasonLimit)))]),
+                    """, [.int(ledgerID), .text(work), .text(host), .reason(reason)]),
                 PostgresStatement(
                     "DELETE FROM work_failure WHERE ledger_id = $1 AND last_at < now() - interval '7 days'",
                     [.int(ledgerID)]),
@@ -43,7 +43,7 @@ package struct WorkFailures: Sendable {
 
     /// Notes that work was done.
     package func clear(_ work: String, on host: String) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 "DELETE FROM work_failure WHERE ledger_id = $1 AND work = $2 AND host = $3",
                 [.int(ledgerID), .text(work), .text(host)])
@@ -52,7 +52,7 @@ package struct WorkFailures: Sendable {
 
     /// Forgets what a machine's earlier services noted: whatever still fails is noted again.
     package func clear(on host: String) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 "DELETE FROM work_failure WHERE ledger_id = $1 AND host = $2", [.int(ledgerID), .text(host)])
         }
@@ -60,22 +60,16 @@ package struct WorkFailures: Sendable {
 
     /// What fails, in the order of its names; what nobody has tried for two hours is of a service that is gone.
     package func list() async throws -> [WorkFailure] {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 "SELECT work, host, since, last_at, reason FROM work_failure "
                     + "WHERE ledger_id = $1 AND last_at > now() - interval '2 hours' ORDER BY work, host",
                 [.int(ledgerID)]
             ).rows.map { row in
                 WorkFailure(
-                    work: try row.text(0), host: try row.text(1), since: Timestamp(milliseconds: try row.timestamp(2)),
-                    lastAt: Timestamp(milliseconds: try row.timestamp(3)), reason: try row.text(4))
+                    work: try row.text(0), host: try row.text(1), since: try row.instant(2),
+                    lastAt: try row.instant(3), reason: try row.text(4))
             }
         }
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after what fails in the background", body)
     }
 }

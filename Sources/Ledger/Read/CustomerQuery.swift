@@ -191,7 +191,7 @@ enum CustomerQuery {
                 case .head:
                     head = (
                         EventMark(position: try row.int(2), hash: try row.digest(5)),
-                        Timestamp(milliseconds: try row.timestamp(6))
+                        try row.instant(6)
                     )
                 case .catalog: catalog = EventMark(position: try row.int(2), hash: try row.digest(5))
                 case .identity:
@@ -203,7 +203,7 @@ enum CustomerQuery {
                 case .ownership:
                     let position = try row.int(2)
                     parts[number].ownership[position] = OwnershipEvent(
-                        position: position, recordedAt: Timestamp(milliseconds: try row.timestamp(6)),
+                        position: position, recordedAt: try row.instant(6),
                         fact: try FactCodec.decode(row.bytes(5)))
                 }
             }

@@ -93,7 +93,7 @@ extension LedgerReader {
             ).rows
             var dialogue = StoreDialogue()
             for row in rows {
-                let (position, recordedAt) = (try row.int(0), Timestamp(milliseconds: try row.timestamp(1)))
+                let (position, recordedAt) = (try row.int(0), try row.instant(1))
                 let fact = try FactCodec.decode(row.bytes(3))
                 if case .storeRequest(let request) = fact {
                     dialogue.requests.append((position, recordedAt, request))

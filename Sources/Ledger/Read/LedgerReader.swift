@@ -152,7 +152,7 @@ package struct LedgerReader: Sendable {
             ])
             guard let head = results[0].first else { throw Statements.missingHead }
             return LedgerStatus(
-                position: try head.int(0), recordedAt: Timestamp(milliseconds: try head.timestamp(1)),
+                position: try head.int(0), recordedAt: try head.instant(1),
                 hash: try head.digest(2),
                 projections: try results[1].rows.map {
                     LedgerStatus.Projection(
@@ -186,7 +186,7 @@ package struct LedgerReader: Sendable {
             guard position <= head else { throw KnownAtError.beyondHead(head: head) }
             return position
         case .recorded(let instant):
-            let headRecordedAt = Timestamp(milliseconds: try row.timestamp(1))
+            let headRecordedAt = try row.instant(1)
             let settled = now().adding(milliseconds: -Self.settlingMilliseconds)
             // The next batch is recorded later than the head, whatever its clock says.
             if instant > headRecordedAt {
@@ -317,7 +317,7 @@ enum Statements {
     static func recordedAt(_ position: Int64, on connection: isolated PostgresConnection) throws -> Timestamp? {
         try connection.query(
             "SELECT recorded_at FROM event WHERE ledger_id = $1 AND position = $2", [.int(ledgerID), .int(position)]
-        ).first.map { Timestamp(milliseconds: try $0.timestamp(0)) }
+        ).first.map { try $0.instant(0) }
     }
 
     static func lastPosition(
@@ -332,7 +332,7 @@ enum Statements {
                 [.int(ledgerID), .int(middle)]
             ).first
             guard let row else { throw LedgerError(.corrupt, "the log has no position \(middle)") }
-            if Timestamp(milliseconds: try row.timestamp(0)) <= instant { low = middle } else { high = middle - 1 }
+            if try row.instant(0) <= instant { low = middle } else { high = middle - 1 }
         }
         return low
     }

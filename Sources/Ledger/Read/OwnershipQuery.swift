@@ -129,7 +129,7 @@ enum OwnershipQuery {
     static func events(from result: PostgresResult) throws -> [OwnershipEvent] {
         try result.rows.map { row in
             OwnershipEvent(
-                position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)),
+                position: try row.int(0), recordedAt: try row.instant(1),
                 fact: try FactCodec.decode(row.bytes(2)))
         }
     }

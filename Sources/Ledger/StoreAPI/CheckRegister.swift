@@ -20,7 +20,6 @@ package struct DueCheck: Sendable, Hashable {
 /// There are two instants: by when the store must have spoken, and when it is asked next. A question without news moves
 /// only the second, so an overdue original stays overdue until the store has spoken.
 package struct CheckRegister: Sendable {
-    private static let errorLimit = 1000
     /// How long something waits for the history of notifications to be read, in milliseconds.
     private static let longestWait: Int64 = 2 * 3_600_000
 
@@ -50,7 +49,7 @@ package struct CheckRegister: Sendable {
     /// What is overdue waits until the history of notifications was read up to then, for it may have been told long ago; but
     /// not where that reading fails, and not for more than two hours.
     package func due(_ stream: StoreStream, now: Timestamp, limit: Int) async throws -> [DueCheck] {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT * FROM (
@@ -80,9 +79,9 @@ package struct CheckRegister: Sendable {
             ).rows.map { row in
                 DueCheck(
                     stream: stream, originalTransactionID: try row.text(0), reason: try CheckReason(stored: row.int(1)),
-                    dueAt: Timestamp(milliseconds: try row.timestamp(2)),
-                    nextTryAt: Timestamp(milliseconds: try row.timestamp(3)), attempts: Int(try row.int(4)),
-                    expectedAt: try row.optionalTimestamp(5).map { Timestamp(milliseconds: $0) })
+                    dueAt: try row.instant(2),
+                    nextTryAt: try row.instant(3), attempts: Int(try row.int(4)),
+                    expectedAt: try row.optionalInstant(5))
             }
         }
     }
@@ -97,7 +96,7 @@ package struct CheckRegister: Sendable {
     package func finish(
         _ check: DueCheck, again: Timestamp, isRepaired: Bool, isSettled: Bool, restingOn ends: Set<EventMark> = []
     ) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.pipeline([
                 // What was derived from the log meanwhile stands.
                 PostgresStatement(
@@ -124,25 +123,25 @@ package struct CheckRegister: Sendable {
 
     /// Says why the store could not be asked about this one, and when it is tried again.
     package func postpone(_ check: DueCheck, again: Timestamp, _ reason: String) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE store_watch SET next_try_at = $5, attempts = attempts + 1, last_error = $8,
                     failing_since = coalesce(failing_since, clock_timestamp())
                 WHERE ledger_id = $1 AND app = $2 AND environment = $3 AND original_transaction_id = $4
                     AND due_at = $6 AND next_try_at = $7
-                """, Self.key(check, again) + [.text(String(reason.prefix(Self.errorLimit)))])
+                """, Self.key(check, again) + [.reason(reason)])
         }
     }
 
     /// Says why the store cannot be asked now about anything.
     package func fail(_ stream: StoreStream, _ reason: String) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE store_stream SET check_error = $4, check_error_at = clock_timestamp()
                 WHERE ledger_id = $1 AND app = $2 AND environment = $3
-                """, Self.key(stream) + [.text(String(reason.prefix(Self.errorLimit)))])
+                """, Self.key(stream) + [.reason(reason)])
         }
     }
 
@@ -155,11 +154,5 @@ package struct CheckRegister: Sendable {
 
     private static func key(_ stream: StoreStream) -> [PostgresValue] {
         [.int(ledgerID)] + stream.key.map(\.value)
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: Self.work, body)
     }
 }

@@ -57,7 +57,7 @@ package struct ConsumptionRegister: Sendable {
     ///
     /// - Returns: since when, of each.
     package func begin(_ streams: [StoreStream], now: Timestamp) async throws -> [StoreStream: Timestamp] {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             let key: [PostgresValue] = [
                 .int4(Int32(ledgerID)), .textArray(streams.map(\.app)),
                 .int2Array(streams.map(\.environment.number)),
@@ -83,7 +83,7 @@ package struct ConsumptionRegister: Sendable {
             var since: [StoreStream: Timestamp] = [:]
             for row in rows {
                 let stream = StoreStream(app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1)))
-                since[stream] = Timestamp(milliseconds: try row.timestamp(2))
+                since[stream] = try row.instant(2)
             }
             return since
         }
@@ -102,7 +102,7 @@ package struct ConsumptionRegister: Sendable {
     ///
     /// - Parameter seen: the end of the log up to which they are known.
     package func requests(after seen: EventMark, since oldest: Timestamp) async throws -> News {
-        var news = try await run { connection in
+        var news = try await pool.run(doing: Self.work) { connection in
             let head = try EventMark.end(on: connection)
             return News(upTo: head, isAnew: try head != seen && !seen.isHeld(on: connection))
         }
@@ -129,7 +129,7 @@ package struct ConsumptionRegister: Sendable {
     }
 
     private func page(after position: Int64, before: Int64) async throws -> [Row] {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT position, recorded_at, environment, facts FROM event
@@ -137,7 +137,7 @@ package struct ConsumptionRegister: Sendable {
                 ORDER BY position DESC LIMIT $4
                 """, [.int(ledgerID), .int(position), .int(before), .int(Int64(Self.page))]
             ).rows.map { row in
-                let recordedAt = Timestamp(milliseconds: try row.timestamp(1))
+                let recordedAt = try row.instant(1)
                 let position = try row.int(0)
                 guard let environment = try row.optionalInt(2), let fact = try? FactCodec.decode(row.bytes(3)) else {
                     // What does not decode is for `verify` to name.
@@ -158,7 +158,7 @@ package struct ConsumptionRegister: Sendable {
     /// - Throws: `unavailable` where the log has lost that end, and so maybe some of them.
     package func settled(_ positions: [Int64], knownAt seen: EventMark) async throws -> Set<Int64> {
         guard !positions.isEmpty else { return [] }
-        return try await run { connection in
+        return try await pool.run(doing: Self.work) { connection in
             guard try seen.isHeld(on: connection) else {
                 throw LedgerError(
                     .unavailable,
@@ -192,12 +192,6 @@ package struct ConsumptionRegister: Sendable {
     }
 
     private static let work = "looking for refund requests"
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: Self.work, body)
-    }
 }
 
 extension EventDraft {

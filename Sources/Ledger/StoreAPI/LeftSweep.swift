@@ -23,23 +23,22 @@ struct LeftSweep {
     private let warning: String?
 
     init(_ row: PostgresRow, now: Timestamp) throws {
-        func instant(_ column: Int) throws -> Timestamp? {
-            try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-        }
         let limit = now.adding(milliseconds: Self.tolerance)
-        let (from, end, completed) = (try instant(0), try instant(1), try instant(6))
+        let (from, end, completed) = (
+            try row.optionalInstant(0), try row.optionalInstant(1), try row.optionalInstant(6)
+        )
         isAhead = (completed ?? now) > limit || (from ?? now) > limit
         self.from = isAhead ? nil : from
-        begun = try instant(8)
+        begun = try row.optionalInstant(8)
         let endsAhead = (end ?? now) > limit
         self.end = endsAhead ? now : end
         // The page's name is good for the same window alone.
-        part = endsAhead ? nil : try instant(2)
+        part = endsAhead ? nil : try row.optionalInstant(2)
         cursor = endsAhead ? nil : try row.optionalText(4)
         pages = endsAhead ? 0 : Int(try row.int(3))
         failures = Int(try row.int(5))
         self.completed = isAhead ? nil : completed
-        rereadAt = isAhead ? nil : try instant(7)
+        rereadAt = isAhead ? nil : try row.optionalInstant(7)
         warning =
             isAhead || endsAhead
             ? "the history was read up to \((completed ?? end ?? now).description) by a clock that was ahead; "

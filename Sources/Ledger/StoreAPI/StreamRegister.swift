@@ -81,9 +81,10 @@ package struct StreamStanding: Sendable, Hashable {
 
 /// What is known of the streams.
 package struct StreamRegister: Sendable {
-    private static let errorLimit = 1000
     /// More than these are not counted.
     private static let mostCounted = 1_000_000
+
+    private static let work = "looking after the store's streams"
 
     private let pool: PostgresPool
 
@@ -92,7 +93,7 @@ package struct StreamRegister: Sendable {
     /// How the streams stand, in their order.
     package func standings(of streams: [StoreStream], at now: Timestamp) async throws -> [StreamStanding] {
         guard !streams.isEmpty else { return [] }
-        return try await run { connection in
+        return try await pool.run(doing: Self.work) { connection in
             let rows = try connection.query(
                 """
                 SELECT stream.last_heard_at, stream.missed_since, due.count, due.first, due.last, stream.canary_at,
@@ -127,22 +128,21 @@ package struct StreamRegister: Sendable {
                 ]
             ).rows
             return try zip(streams, rows).map { stream, row in
-                func instant(_ column: Int) throws -> Timestamp? {
-                    try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-                }
                 var standing = StreamStanding(stream: stream)
-                standing.lastHeardAt = try instant(0)
-                standing.missedSince = try instant(1)
+                standing.lastHeardAt = try row.optionalInstant(0)
+                standing.missedSince = try row.optionalInstant(1)
                 standing.overdue = try row.int(2)
-                if let first = try instant(3), let last = try instant(4) { standing.overdueEvents = first...last }
-                standing.canaryAt = try instant(5)
+                if let first = try row.optionalInstant(3), let last = try row.optionalInstant(4) {
+                    standing.overdueEvents = first...last
+                }
+                standing.canaryAt = try row.optionalInstant(5)
                 standing.canaryError = try row.optionalText(6)
-                standing.watchedSince = try instant(7)
+                standing.watchedSince = try row.optionalInstant(7)
                 standing.checked = try row.optionalInt(8) ?? 0
                 standing.repaired = try row.optionalInt(9) ?? 0
                 standing.checkError = try row.optionalText(10)
-                standing.checkErrorAt = try instant(11)
-                standing.unheardAt = try instant(12)
+                standing.checkErrorAt = try row.optionalInstant(11)
+                standing.unheardAt = try row.optionalInstant(12)
                 return standing
             }
         }
@@ -158,7 +158,7 @@ package struct StreamRegister: Sendable {
 
     /// How many positions the projection is behind the log.
     package func lag() async throws -> Int64 {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT head.position - coalesce(projection.checkpoint, 0) FROM ledger_head AS head
@@ -175,7 +175,7 @@ package struct StreamRegister: Sendable {
     package func noteHeard(_ heard: [StoreStream: Timestamp], at now: Timestamp) async throws {
         let streams = Array(heard.keys)
         guard !streams.isEmpty else { return }
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 INSERT INTO store_stream AS stream (ledger_id, app, environment, last_heard_at)
@@ -203,7 +203,7 @@ package struct StreamRegister: Sendable {
     ///
     /// - Parameter pause: in milliseconds.
     package func beginCanary(_ stream: StoreStream, now: Timestamp, pause: Int64) async throws -> Bool {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 UPDATE store_stream SET canary_next_at = $6
@@ -222,7 +222,7 @@ package struct StreamRegister: Sendable {
 
     /// Says that the store will send a test notification.
     package func noteCanary(_ stream: StoreStream, at now: Timestamp) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE store_stream SET canary_at = $4, canary_error = NULL, canary_next_at = NULL
@@ -235,14 +235,14 @@ package struct StreamRegister: Sendable {
     ///
     /// - Parameter unheardAt: as of when the store can deliver nothing at all, where that is the reason.
     package func failCanary(_ stream: StoreStream, _ reason: String, unheardAt: Timestamp? = nil) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE store_stream SET canary_error = $4, unheard_at = greatest(unheard_at, $5)
                 WHERE ledger_id = $1 AND app = $2 AND environment = $3
                 """,
                 Self.key(stream) + [
-                    .text(String(reason.prefix(Self.errorLimit))),
+                    .reason(reason),
                     unheardAt.map { .timestamp($0.milliseconds) } ?? .null,
                 ])
         }
@@ -250,7 +250,7 @@ package struct StreamRegister: Sendable {
 
     /// Keeps what shows that something never came, after what showed it is gone.
     package func noteUnheard(_ stream: StoreStream, at instant: Timestamp) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE store_stream SET unheard_at = greatest(unheard_at, $4)
@@ -261,11 +261,5 @@ package struct StreamRegister: Sendable {
 
     private static func key(_ stream: StoreStream) -> [PostgresValue] {
         [.int(ledgerID), .text(stream.app), .int2(stream.environment.number)]
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after the store's streams", body)
     }
 }

@@ -13,7 +13,8 @@ package struct SweepRegister: Sendable {
     static let rereadMilliseconds = 2 * Timestamp.millisecondsPerDay
     /// How often reading fails in a row before something else is tried than the same again.
     package static let patience = 3
-    private static let errorLimit = 1000
+
+    private static let work = "looking after what is read from the store"
 
     private let pool: PostgresPool
     private let holder: String
@@ -52,7 +53,7 @@ package struct SweepRegister: Sendable {
     package func begin(
         _ app: String, in environment: StoreEnvironment, since: Timestamp? = nil, now: Timestamp
     ) async throws -> Sweep? {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.transaction { connection in
                 let columns = """
                     window_from, window_until, part_until, part_pages, cursor, failures, completed_until, reread_at, begun_from
@@ -194,7 +195,7 @@ package struct SweepRegister: Sendable {
             [
                 .text(isEnd ? nil : after.cursor), .int(Int64(found.read)), .int(Int64(found.recorded)),
                 .int(Int64(found.refused)), .bool(isEnd),
-                .text(found.reason.map { String($0.prefix(Self.errorLimit)) }),
+                .reason(found.reason),
                 .double(Double(Self.kept(in: sweep.environment) - Self.leadMilliseconds)),
                 .timestamp(after.from.milliseconds), .timestamp(after.until.milliseconds),
                 .int4(Int32(clamping: after.pages)), .int4(Int32(clamping: after.failures)),
@@ -215,7 +216,7 @@ package struct SweepRegister: Sendable {
                 read_until = window_until, refused_from = least(refused_from, window_from),
                 refused_reason = $5, has_gap = true, window_from = NULL, window_until = NULL, part_until = NULL, last_error = NULL,
                 last_error_at = NULL, holder = NULL
-            """, [.text(String(reason.prefix(Self.errorLimit)))], from: Self.place(sweep))
+            """, [.reason(reason)], from: Self.place(sweep))
     }
 
     private static func place(_ sweep: Sweep) -> [(column: String, value: PostgresValue)] {
@@ -238,7 +239,7 @@ package struct SweepRegister: Sendable {
             """
             last_error = $5, last_error_at = CASE WHEN $5 IS NULL THEN NULL ELSE clock_timestamp() END,
                 failures = CASE WHEN $6 THEN failures + 1 ELSE failures END
-            """, [.text(reason.map { String($0.prefix(Self.errorLimit)) }), .bool(isFailure)])
+            """, [.reason(reason), .bool(isFailure)])
     }
 
     // MARK: - What was delivered
@@ -250,7 +251,7 @@ package struct SweepRegister: Sendable {
     package func delivered(in sweep: Sweep, until end: Timestamp) async throws -> Timestamp? {
         let until = min(sweep.until, end)
         guard sweep.from < until else { return nil }
-        return try await run { connection in
+        return try await pool.run(doing: Self.work) { connection in
             let rows = try connection.query(
                 """
                 SELECT occurred_at, facts FROM (
@@ -271,7 +272,7 @@ package struct SweepRegister: Sendable {
                 guard case .notification(let fact)? = try? FactCodec.decode(row.bytes(1)),
                     fact.bundleID == sweep.app, fact.type != Self.testType
                 else { continue }
-                return Timestamp(milliseconds: try row.timestamp(0))
+                return try row.instant(0)
             }
             return nil
         }
@@ -295,18 +296,19 @@ package struct SweepRegister: Sendable {
                 FROM store_sweep WHERE ledger_id = $1 ORDER BY app, environment
                 """, [.int(ledgerID), .double(Lease.seconds)]
             ).rows.map { row in
-                func instant(_ column: Int) throws -> Timestamp? {
-                    try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-                }
                 let window: Range<Timestamp>? =
-                    if let from = try instant(2), let until = try instant(3), from < until { from..<until } else { nil }
+                    if let from = try row.optionalInstant(2), let until = try row.optionalInstant(3), from < until {
+                        from..<until
+                    } else { nil }
                 return SweepStanding(
                     app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1)), window: window,
-                    from: try instant(14),
+                    from: try row.optionalInstant(14),
                     isHeld: try row.bool(4), read: try row.int(5), recorded: try row.int(6), refused: try row.int(7),
-                    refusedFrom: try instant(12), refusedReason: try row.optionalText(13), hasGap: try row.bool(15),
-                    completedUntil: try instant(8), completedAt: try instant(9), lastError: try row.optionalText(10),
-                    lastErrorAt: try instant(11))
+                    refusedFrom: try row.optionalInstant(12), refusedReason: try row.optionalText(13),
+                    hasGap: try row.bool(15),
+                    completedUntil: try row.optionalInstant(8), completedAt: try row.optionalInstant(9),
+                    lastError: try row.optionalText(10),
+                    lastErrorAt: try row.optionalInstant(11))
             }
         }
     }
@@ -315,11 +317,5 @@ package struct SweepRegister: Sendable {
         LeasedRow(
             pool, "store_sweep", StoreStream(app: app, environment: environment).key, holder: holder,
             work: "reading the store's history")
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after what is read from the store", body)
     }
 }

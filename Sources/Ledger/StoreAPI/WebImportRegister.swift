@@ -45,7 +45,6 @@ package struct WebImportState: Sendable, Hashable {
 package struct WebImportRegister: Sendable {
     /// What was begun longer ago than this is begun anew: what was made since stands in no list of events any more.
     static let longestDays = 28
-    private static let errorLimit = 1000
 
     private let pool: PostgresPool
     private let environment: StoreEnvironment
@@ -140,7 +139,7 @@ package struct WebImportRegister: Sendable {
     /// Says why nothing goes on at the moment.
     package func note(outage reason: String) async throws {
         try await row.change(
-            "last_error = $6, last_error_at = clock_timestamp()", [.text(String(reason.prefix(Self.errorLimit)))])
+            "last_error = $6, last_error_at = clock_timestamp()", [.reason(reason)])
     }
 
     /// Gives a sign of life.
@@ -150,7 +149,7 @@ package struct WebImportRegister: Sendable {
     package func letGo(_ reason: String?) async throws {
         try await row.letGo(
             "last_error = coalesce($6, last_error), last_error_at = CASE WHEN $6 IS NULL THEN last_error_at ELSE clock_timestamp() END",
-            [.text(reason.map { String($0.prefix(Self.errorLimit)) })])
+            [.reason(reason)])
     }
 
     private static func place(_ standing: WebImportStanding) -> [(column: String, value: PostgresValue)] {
@@ -183,8 +182,8 @@ package struct WebImportRegister: Sendable {
             ).rows.map { row in
                 WebImportState(
                     environment: try StoreEnvironment(stored: row.int(0)), ownerMetadata: try row.text(1),
-                    standing: try standing(row, from: 6), startedAt: Timestamp(milliseconds: try row.timestamp(2)),
-                    completedAt: try row.optionalTimestamp(3).map { Timestamp(milliseconds: $0) },
+                    standing: try standing(row, from: 6), startedAt: try row.instant(2),
+                    completedAt: try row.optionalInstant(3),
                     lastError: try row.optionalText(4), isHeld: try row.bool(5))
             }
         }
@@ -197,7 +196,7 @@ package struct WebImportRegister: Sendable {
         var standing = WebImportStanding()
         standing.list = Int(try row.int(first))
         standing.cursor = try row.optionalText(first + 1)
-        standing.cursorCreatedAt = try row.optionalTimestamp(first + 2).map { Timestamp(milliseconds: $0) }
+        standing.cursorCreatedAt = try row.optionalInstant(first + 2)
         standing.read = try row.int(first + 3)
         standing.recorded = try row.int(first + 4)
         standing.known = try row.int(first + 5)

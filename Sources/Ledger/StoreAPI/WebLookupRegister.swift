@@ -58,7 +58,8 @@ package enum WebLookupTaking: Sendable {
 package struct WebLookupRegister: Sendable {
     /// How long something stays one process's alone beyond the time that reading it may take: what was read is recorded then.
     package static let slack = Duration.seconds(5)
-    private static let errorLimit = 1000
+
+    private static let work = "looking after what is to be read from Stripe's API"
 
     private let pool: PostgresPool
 
@@ -98,7 +99,7 @@ package struct WebLookupRegister: Sendable {
             """, environment, for: time, now: now, [subject, .bool(isTakenOver)]
         ).first
         if let taken { return .taken(taken) }
-        return try await run { connection in
+        return try await pool.run(doing: Self.work) { connection in
             let row = try connection.query(
                 """
                 SELECT failing_since IS NOT NULL AND next_try_at > $4, last_error FROM web_lookup
@@ -116,7 +117,7 @@ package struct WebLookupRegister: Sendable {
     ) async throws -> [OwedLookup] {
         let until = now.adding(milliseconds: Int64((time + Self.slack) / .milliseconds(1)))
         // In an array they are found once; joined, they might be found anew for each row, which are others each time and too many.
-        return try await run { connection in
+        return try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 UPDATE web_lookup AS owed SET next_try_at = $4
@@ -131,7 +132,7 @@ package struct WebLookupRegister: Sendable {
                 OwedLookup(
                     environment: environment, subject: try row.text(0), position: try row.int(1),
                     isOfEvent: try row.bool(2), attempts: Int(try row.int(3)),
-                    failingSince: try row.optionalTimestamp(4).map { Timestamp(milliseconds: $0) }, heldUntil: until)
+                    failingSince: try row.optionalInstant(4), heldUntil: until)
             }
         }
     }
@@ -141,7 +142,7 @@ package struct WebLookupRegister: Sendable {
     /// - Parameter end: where the log ended once it held what was read. Where the log has lost that, as after a failover,
     ///   nothing is said: it is read again once this process's time is over.
     package func finish(_ owed: OwedLookup, restingOn end: EventMark = .none) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             let key = Self.key(owed)
             let ends: Set<EventMark> = [end]
             _ = try connection.query(
@@ -154,7 +155,7 @@ package struct WebLookupRegister: Sendable {
     package func events(
         naming names: Set<String>, _ environment: StoreEnvironment, limit: Int
     ) async throws -> [Int64] {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT position FROM web_lookup
@@ -171,7 +172,7 @@ package struct WebLookupRegister: Sendable {
     package func finish(
         eventAt position: Int64, _ environment: StoreEnvironment, restingOn end: EventMark
     ) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             let key: [PostgresValue] = [
                 .int(ledgerID), .int2(environment.number), .text(WebCall(path: nil).subject(of: position)),
                 .int(position),
@@ -193,7 +194,7 @@ package struct WebLookupRegister: Sendable {
     package func postpone(
         _ owed: OwedLookup, to again: Timestamp, isOwn: Bool, fault: WebLookupFault?, _ reason: String
     ) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE web_lookup SET next_try_at = $6, attempts = attempts + $7, last_error = $8, fault = $9,
@@ -201,7 +202,7 @@ package struct WebLookupRegister: Sendable {
                 WHERE \(Self.isSame)
                 """,
                 Self.key(owed) + [
-                    .timestamp(again.milliseconds), .int4(isOwn ? 1 : 0), .text(String(reason.prefix(Self.errorLimit))),
+                    .timestamp(again.milliseconds), .int4(isOwn ? 1 : 0), .reason(reason),
                     .text(fault?.stored),
                 ])
         }
@@ -209,7 +210,7 @@ package struct WebLookupRegister: Sendable {
 
     /// What the operator has to mend: how much waits for it, and the reason that is of the newest; `nil` where nothing does.
     package func fault(_ environment: StoreEnvironment) async throws -> (count: Int64, reason: String)? {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT count(*) OVER (), coalesce(last_error, '') FROM web_lookup
@@ -223,7 +224,7 @@ package struct WebLookupRegister: Sendable {
     ///
     /// - Parameter fault: what is mended; all of it, where nothing is said.
     package func hasten(_ environment: StoreEnvironment, _ fault: WebLookupFault? = nil, now: Timestamp) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE web_lookup SET next_try_at = $3, attempts = 0
@@ -241,7 +242,7 @@ package struct WebLookupRegister: Sendable {
     ///
     /// - Returns: the requests that it may not make.
     package func probe(_ environment: StoreEnvironment, now: Timestamp) async throws -> Set<String> {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             let rows = try connection.query(
                 """
                 WITH probe AS (
@@ -264,7 +265,7 @@ package struct WebLookupRegister: Sendable {
 
     /// Where the event stands that came last by a webhook; `nil` where none came.
     package func lastHeard(_ environment: StoreEnvironment) async throws -> Int64? {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 "SELECT last_heard_position FROM web_stream WHERE ledger_id = $1 AND environment = $2",
                 [.int(ledgerID), .int2(environment.number)]
@@ -274,7 +275,7 @@ package struct WebLookupRegister: Sendable {
 
     /// How many are owed.
     package func count(_ environment: StoreEnvironment) async throws -> Int64 {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 "SELECT count(*) FROM web_lookup WHERE ledger_id = $1 AND environment = $2",
                 [.int(ledgerID), .int2(environment.number)]
@@ -293,11 +294,5 @@ package struct WebLookupRegister: Sendable {
             .int(ledgerID), .int2(owed.environment.number), .text(owed.subject), .int(owed.position),
             .timestamp(owed.heldUntil.milliseconds),
         ]
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after what is to be read from Stripe's API", body)
     }
 }

@@ -69,7 +69,8 @@ package struct WebSweepRegister: Sendable {
     static let kept = 30 * Timestamp.millisecondsPerDay - 3_600_000
     /// Clocks of instances differ by so much.
     private static let tolerance: Int64 = 60_000
-    private static let errorLimit = 1000
+
+    private static let work = "looking after Stripe's list of events"
 
     private let pool: PostgresPool
     private let holder: String
@@ -87,12 +88,12 @@ package struct WebSweepRegister: Sendable {
     ///
     /// - Returns: `nil` where another process is at work.
     package func begin(_ environment: StoreEnvironment, now: Timestamp) async throws -> WebSweep? {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.transaction { connection in
                 guard let row = try row(environment).take("completed_until", on: connection) else { return nil }
                 let oldest = now.adding(milliseconds: -Self.kept)
                 // What is yet to come was written while a clock was ahead, and nobody can tell what was read.
-                let completed = try row.optionalTimestamp(0).map { Timestamp(milliseconds: $0) }.flatMap {
+                let completed = try row.optionalInstant(0).flatMap {
                     $0 <= now.adding(milliseconds: Self.tolerance) ? $0 : nil
                 }
                 let from = max(oldest, completed?.adding(milliseconds: -Self.overlap) ?? oldest)
@@ -155,12 +156,12 @@ package struct WebSweepRegister: Sendable {
             """
             last_error = coalesce($4, last_error),
                 last_error_at = CASE WHEN $4 IS NULL THEN last_error_at ELSE clock_timestamp() END
-            """, [.text(reason.map { String($0.prefix(Self.errorLimit)) })])
+            """, [.reason(reason)])
     }
 
     /// How the streams of some environments stand, those that were never looked at left out.
     package func standings() async throws -> [WebStreamStanding] {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             try connection.query(
                 """
                 SELECT environment, last_heard_at, last_missed_at, begun_from, completed_until, completed_at, last_error,
@@ -169,16 +170,15 @@ package struct WebSweepRegister: Sendable {
                 FROM web_stream WHERE ledger_id = $1 ORDER BY environment
                 """, [.int(ledgerID), .double(Lease.seconds)]
             ).rows.map { row in
-                func instant(_ column: Int) throws -> Timestamp? {
-                    try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-                }
-                return WebStreamStanding(
-                    environment: try StoreEnvironment(stored: row.int(0)), lastHeardAt: try instant(1),
-                    lastMissedAt: try instant(2), from: try instant(3), eventsUntil: try instant(4),
-                    completedAt: try instant(5), read: try row.int(11), recorded: try row.int(12),
+                WebStreamStanding(
+                    environment: try StoreEnvironment(stored: row.int(0)), lastHeardAt: try row.optionalInstant(1),
+                    lastMissedAt: try row.optionalInstant(2), from: try row.optionalInstant(3),
+                    eventsUntil: try row.optionalInstant(4),
+                    completedAt: try row.optionalInstant(5), read: try row.int(11), recorded: try row.int(12),
                     refused: try row.int(13),
-                    gap: try instant(10).map { WebGap(from: try instant(9), until: $0) },
-                    lastError: try row.optionalText(6), lastErrorAt: try instant(8), isHeld: try row.bool(7))
+                    gap: try row.optionalInstant(10).map { WebGap(from: try row.optionalInstant(9), until: $0) },
+                    lastError: try row.optionalText(6), lastErrorAt: try row.optionalInstant(8), isHeld: try row.bool(7)
+                )
             }
         }
     }
@@ -188,7 +188,7 @@ package struct WebSweepRegister: Sendable {
 
     /// Notes that a webhook came whose event was known, such as one that a sweep had read first.
     package func hear(_ environment: StoreEnvironment, at now: Timestamp) async throws {
-        try await run { connection in
+        try await pool.run(doing: Self.work) { connection in
             _ = try connection.query(
                 """
                 UPDATE web_stream SET last_heard_at = greatest(last_heard_at, $3)
@@ -201,11 +201,5 @@ package struct WebSweepRegister: Sendable {
         LeasedRow(
             pool, "web_stream", [("environment", .int2(environment.number))], holder: holder,
             work: "reading Stripe's list of events")
-    }
-
-    private func run<Value: Sendable>(
-        _ body: @Sendable (isolated PostgresConnection) throws -> Value
-    ) async throws -> Value {
-        try await pool.run(doing: "looking after Stripe's list of events", body)
     }
 }

@@ -59,7 +59,7 @@ package struct RebuildState: Sendable, Equatable {
         self.phase = phase
         foldVersion = try row.int(1)
         generation = try row.int(2)
-        startedAt = Timestamp(milliseconds: try row.timestamp(3))
+        startedAt = try row.instant(3)
         startPosition = try row.int(4)
         if let environment = try row.optionalInt(5), let original = try row.optionalText(6) {
             cursor = OriginalKey(
@@ -69,7 +69,7 @@ package struct RebuildState: Sendable, Equatable {
         originals = try row.int(8)
         written = SnapshotDigest(rows: try row.int(9), bytes: try row.digest(10).bytes)
         isHeld = try row.bool(11)
-        heartbeat = Timestamp(milliseconds: try row.timestamp(12))
+        heartbeat = try row.instant(12)
         silence = .milliseconds(try row.int(13))
     }
 

@@ -61,7 +61,7 @@ struct AnswerScope: Sendable {
     private init(_ row: PostgresRow) throws {
         audience = EndpointAudience(name: try row.text(0))
         sincePosition = try row.int(1)
-        since = Timestamp(milliseconds: try row.timestamp(2))
+        since = try row.instant(2)
         settledPosition = try row.int(3)
         let identity = IdentityRef(try row.int(5))
         walk = try row.optionalInt(4).map { Walk(position: $0, identity: identity) }
@@ -130,7 +130,7 @@ struct AppliedCatalog: Hashable, Sendable {
             """, [.int(ledgerID)]
         ).rows.map {
             AppliedCatalog(
-                mark: try EventMark($0, 0), recordedAt: Timestamp(milliseconds: try $0.timestamp(2)))
+                mark: try EventMark($0, 0), recordedAt: try $0.instant(2))
         }
     }
 }

@@ -34,7 +34,7 @@ struct BearingEvent: Sendable {
             events.append(
                 (
                     BearingEvent(
-                        position: try row.int(0), recordedAt: Timestamp(milliseconds: try row.timestamp(1)), type: type,
+                        position: try row.int(0), recordedAt: try row.instant(1), type: type,
                         people: Set(
                             (environment.map { [$0] } ?? StoreEnvironment.allCases).flatMap { environment in
                                 people.map { LinkedCustomerKey(identity: $0, environment: environment) }

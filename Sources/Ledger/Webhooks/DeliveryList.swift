@@ -220,21 +220,18 @@ package struct DeliveryList: Sendable {
 
 extension ListedDelivery {
     fileprivate init(_ row: PostgresRow) throws {
-        func instant(_ column: Int) throws -> Timestamp? {
-            try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-        }
         number = try row.int(0)
         state = try DeliveryState(stored: row.int(1))
         type = try row.optionalInt(2).map { try MessageType(stored: $0) }
         position = try row.optionalInt(3)
-        at = try instant(4)
+        at = try row.optionalInstant(4)
         environment = try row.optionalInt(5).flatMap { $0 == 0 ? nil : try StoreEnvironment(stored: $0) }
         customerID = try row.optionalText(6)
         sequence = try row.optionalInt(7)
         attempts = try row.int(8)
-        firstAt = try instant(9)
-        lastAt = try instant(10)
-        dueAt = state == .waiting ? try instant(11) : nil
+        firstAt = try row.optionalInstant(9)
+        lastAt = try row.optionalInstant(10)
+        dueAt = state == .waiting ? try row.optionalInstant(11) : nil
         status = try row.optionalInt(12)
         failure = try row.optionalText(13)
         id = try row.optionalText(14)

@@ -204,14 +204,14 @@ extension DueDelivery {
 
     fileprivate init(_ row: PostgresRow) throws {
         endpoint = try row.text(0)
-        failingSince = try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) }
+        failingSince = try row.optionalInstant(1)
         number = try row.int(2)
         type = try MessageType(stored: row.int(3))
         environment = try row.optionalInt(4).flatMap { $0 == 0 ? nil : try StoreEnvironment(stored: $0) }
         customerID = try row.optionalText(5)
         sequence = try row.optionalInt(6)
         position = try row.int(7)
-        at = Timestamp(milliseconds: try row.timestamp(8))
+        at = try row.instant(8)
         let (cause, before, after) = (try row.optionalInt(9), try row.optionalBytes(10), try row.optionalBytes(11))
         if let cause, let before, let after {
             change = (try AnswerCause(stored: cause), before, after)
@@ -220,9 +220,9 @@ extension DueDelivery {
         }
         body = try row.optionalBytes(12)
         attempts = Int(try row.int(13))
-        firstAt = try row.optionalTimestamp(14).map { Timestamp(milliseconds: $0) }
+        firstAt = try row.optionalInstant(14)
         id = try row.text(15)
         audience = try row.text(16)
-        toldAt = Timestamp(milliseconds: try row.timestamp(17))
+        toldAt = try row.instant(17)
     }
 }

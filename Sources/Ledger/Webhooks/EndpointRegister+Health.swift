@@ -48,8 +48,8 @@ extension EndpointRegister {
                     (
                         try row.text(0),
                         EndpointStanding(
-                            failingSince: try row.optionalTimestamp(1).map { Timestamp(milliseconds: $0) },
-                            heldUntil: try row.optionalTimestamp(2).map { Timestamp(milliseconds: $0) },
+                            failingSince: try row.optionalInstant(1),
+                            heldUntil: try row.optionalInstant(2),
                             waiting: try row.int(3), failed: try row.int(4))
                     )
                 })
@@ -77,12 +77,10 @@ extension EndpointRegister {
                 FROM webhook_endpoint WHERE ledger_id = $1
                 """, [.int(ledgerID), .text(WebhookProjector.row.name)]
             ).row(0)
-            func instant(_ column: Int) throws -> Timestamp? {
-                try row.optionalTimestamp(column).map { Timestamp(milliseconds: $0) }
-            }
             return EndpointHealth(
-                active: try row.int(0), failing: try row.int(1), paused: try row.int(2), failingSince: try instant(3),
-                overdueSince: try instant(4), untoldSince: try instant(5))
+                active: try row.int(0), failing: try row.int(1), paused: try row.int(2),
+                failingSince: try row.optionalInstant(3),
+                overdueSince: try row.optionalInstant(4), untoldSince: try row.optionalInstant(5))
         }
     }
 }

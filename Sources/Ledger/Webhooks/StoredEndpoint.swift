@@ -145,7 +145,7 @@ struct EndpointEvent: Sendable {
                 throw LedgerError(.corrupt, "event \(position) is called an endpoint's and is none")
             }
             return EndpointEvent(
-                position: position, recordedAt: Timestamp(milliseconds: try row.timestamp(1)), fact: fact)
+                position: position, recordedAt: try row.instant(1), fact: fact)
         }
     }
 }

@@ -27,8 +27,8 @@ struct WatchedAnswer: Hashable, Sendable {
             app: try row.text(0), identity: IdentityRef(try row.int(1)),
             environment: try StoreEnvironment(stored: row.int(2)))
         position = try row.int(3)
-        lookedAt = Timestamp(milliseconds: try row.timestamp(4))
-        nextAt = try row.optionalTimestamp(5).map { Timestamp(milliseconds: $0) }
+        lookedAt = try row.instant(4)
+        nextAt = try row.optionalInstant(5)
     }
 
     /// Those of some identities, whoever hears of them.

@@ -118,7 +118,7 @@ package struct WebhookProjector: Sendable {
             ]
         ).first
         guard let found, try !found.bool(0) else { return nil }
-        let next = try found.optionalTimestamp(1).map { Timestamp(milliseconds: $0) } ?? .endless
+        let next = try found.optionalInstant(1) ?? .endless
         return next > now ? next : nil
     }
 
