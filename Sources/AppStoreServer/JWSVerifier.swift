@@ -45,7 +45,7 @@ package final class JWSVerifier: Sendable {
     package static let intermediateMarker = "1.2.840.113635.100.6.2.1"
 
     private let store: CertificateStore
-    private let remembered = Mutex(RememberedChains())
+    let remembered = Mutex(RememberedChains())
 
     /// A verifier that trusts these roots alone.
     package init(trusting anchors: TrustAnchors) throws(CryptoError) {
@@ -148,11 +148,6 @@ package final class JWSVerifier: Sendable {
         }
         return Digest(SHA256.hash(compact))
     }
-
-    /// How many chains are remembered.
-    var rememberedChainCount: Int { remembered.withLock { $0.chainCount } }
-    /// How many headers are remembered.
-    var rememberedHeaderCount: Int { remembered.withLock { $0.headerCount } }
 
     private func validate(_ header: JWSHeader, signedAt: Int64) throws(JWSError) -> ValidatedChain {
         let leaf = try parse(header.leaf, "leaf")

@@ -50,13 +50,13 @@ struct RememberedChains {
     /// How long a chain is trusted before it is validated again, in milliseconds, however often it is used: 15 minutes.
     static let lifetime: Int64 = 15 * 60 * 1_000
 
-    private struct HeaderEntry {
+    struct HeaderEntry {
         let header: VouchedHeader
         let validatedAt: Int64
         var lastUse: UInt64
     }
 
-    private struct ChainEntry {
+    struct ChainEntry {
         var chain: ValidatedChain
         var validatedAt: Int64
         var lastUse: UInt64
@@ -78,14 +78,9 @@ struct RememberedChains {
     }
 
     // So few that comparing the bytes costs less than hashing them would.
-    private var headers: [HeaderEntry] = []
-    private var chains: [ChainEntry] = []
+    private(set) var headers: [HeaderEntry] = []
+    private(set) var chains: [ChainEntry] = []
     private var uses: UInt64 = 0
-
-    var headerCount: Int { headers.count }
-    var chainCount: Int { chains.count }
-    /// The fingerprints of the leaves, in the order in which their chains were first remembered.
-    var leafNames: [[UInt8]] { chains.map(\.chain.identity.leafSHA256) }
 
     /// The header of these bytes and its chain, unless it is unknown, too old, or stems from a future that a clock set
     /// back left.

@@ -82,22 +82,12 @@ package struct StatementVerifier: Sendable {
 
     /// Whether a statement whose exact bytes have this SHA-256 was verified before and is still remembered.
     ///
-    /// Whoever names a statement by its hash alone can then have it from ``rememberedTransaction(_:now:)`` and its like;
+    /// Whoever names a statement by its hash alone can then have it from ``rememberedTransaction(_:now:)``;
     /// it may be forgotten in between.
     package func isRemembered(_ hash: Digest) -> Bool { remembered.contains(hash) }
 
     /// The transaction whose exact bytes have this SHA-256; `nil` where none was verified before, or it was forgotten.
     package func rememberedTransaction(_ hash: Digest, now: Timestamp) -> VerifiedTransaction? {
-        remembered.statement(hash, now: now)
-    }
-
-    /// The renewal information whose exact bytes have this SHA-256; `nil` where none is remembered.
-    package func rememberedRenewal(_ hash: Digest, now: Timestamp) -> VerifiedRenewal? {
-        remembered.statement(hash, now: now)
-    }
-
-    /// The app transaction whose exact bytes have this SHA-256; `nil` where none is remembered.
-    package func rememberedAppTransaction(_ hash: Digest, now: Timestamp) -> VerifiedAppTransaction? {
         remembered.statement(hash, now: now)
     }
 

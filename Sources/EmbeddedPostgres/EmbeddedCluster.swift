@@ -20,9 +20,6 @@ package actor EmbeddedCluster {
         package var startLimit: Duration
         /// How long a server that runs may leave whoever joins it without any answer; one that recovers says that it does.
         package var silenceLimit: Duration
-        /// How long a clean stop, which writes what changed since the last checkpoint, may take before it becomes an
-        /// immediate one.
-        package var stopLimit: Duration
         /// Directories to look in for `pg_config` and the server's programs, after the usual places; as in `PATH`.
         package var searchPath: String
         /// Whether whoever wants to join does not want to any more; asked as long as nothing has been started for them.
@@ -30,18 +27,19 @@ package actor EmbeddedCluster {
 
         package init(
             durability: Durability = .durable, startLimit: Duration = .seconds(600),
-            silenceLimit: Duration = .seconds(60), stopLimit: Duration = .seconds(180),
-            searchPath: String = "/usr/local/bin:/usr/bin:/bin",
+            silenceLimit: Duration = .seconds(60), searchPath: String = "/usr/local/bin:/usr/bin:/bin",
             isCalledOff: @escaping @Sendable () -> Bool = { false }
         ) {
             self.durability = durability
             self.startLimit = startLimit
             self.silenceLimit = silenceLimit
-            self.stopLimit = stopLimit
             self.searchPath = searchPath
             self.isCalledOff = isCalledOff
         }
     }
+
+    /// How long a clean stop, which writes what changed since the last checkpoint, may take before it becomes an immediate one.
+    package static let stopLimit = Duration.seconds(180)
 
     /// The role that owns the cluster and its database: a superuser.
     package static let owner = "rightful"
@@ -272,7 +270,7 @@ package actor EmbeddedCluster {
         func ends(within limit: Duration) async throws -> Bool {
             try await poll(for: limit) { try cluster.lockForServer() != nil }
         }
-        for (signal, limit) in [(SIGINT, options.stopLimit), (SIGQUIT, .seconds(10))] {
+        for (signal, limit) in [(SIGINT, Self.stopLimit), (SIGQUIT, .seconds(10))] {
             if let postmaster, try cluster.lockForServer() == nil { kill(postmaster, signal) }
             if try await ends(within: min(limit, Self.frozenLimit)) { return try await clearUp(after: postmaster) }
             // What is frozen hears no signal.

@@ -74,8 +74,6 @@ package actor PostgresConnection {
         givenUpFor != nil || PQstatus(pointer) == CONNECTION_BAD || PQpipelineStatus(pointer) != PQ_PIPELINE_OFF
     }
     package var isInTransaction: Bool { PQtransactionStatus(pointer) != PQTRANS_IDLE }
-    /// How many statements the session holds prepared; never more than the limit it was given.
-    package var preparedStatementCount: Int { statements.count }
 }
 
 extension PostgresConnection {

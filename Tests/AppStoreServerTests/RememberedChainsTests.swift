@@ -1,5 +1,6 @@
 import EntitlementCore
 import OpenSSLCrypto
+import Synchronization
 import Testing
 
 @testable import AppStoreServer
@@ -99,10 +100,11 @@ struct RememberedChainsTests {
             if index < 4 {
                 remembered.remember(try #require(VouchedHeader(encoded: [UInt8(index)], chain: chain)), validatedAt: 0)
             }
-            #expect(remembered.chainCount == min(index + 1, RememberedChains.capacity))
+            #expect(remembered.chains.count == min(index + 1, RememberedChains.capacity))
         }
-        #expect(remembered.leafNames.prefix(4) == [[0], [1], [2], [3]])
-        #expect(remembered.leafNames.suffix(28) == (12..<40).map { [UInt8($0)] })
+        let leaves = remembered.chains.map(\.chain.identity.leafSHA256)
+        #expect(leaves.prefix(4) == [[0], [1], [2], [3]])
+        #expect(leaves.suffix(28) == (12..<40).map { [UInt8($0)] })
     }
 
     @Test("the header used longest ago is forgotten first")
@@ -111,7 +113,7 @@ struct RememberedChainsTests {
         for index in 0..<32 { remembered.remember(try header([UInt8(index)]), validatedAt: 0) }
         #expect(remembered.header(of: [0], now: 1) != nil)
         remembered.remember(try header([32]), validatedAt: 2)
-        #expect(remembered.headerCount == 32)
+        #expect(remembered.headers.count == 32)
         #expect(remembered.header(of: [0], now: 3) != nil)
         #expect(remembered.header(of: [1], now: 3) == nil)
         #expect(remembered.header(of: [32], now: 3) != nil)
@@ -124,14 +126,14 @@ struct RememberedChainsTests {
         remembered.remember(header, validatedAt: 1_000)
         #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime - 1) != nil)
         #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime) == nil)
-        #expect(remembered.headerCount == 0)
+        #expect(remembered.headers.count == 0)
         remembered.remember(header, validatedAt: 1_000)
         #expect(remembered.header(of: [1], now: 999) == nil)
-        #expect(remembered.headerCount == 0)
+        #expect(remembered.headers.count == 0)
         // Said twice, it is remembered once, as of the later time.
         remembered.remember(header, validatedAt: 1_000)
         remembered.remember(header, validatedAt: 2_000)
-        #expect(remembered.headerCount == 1)
+        #expect(remembered.headers.count == 1)
         #expect(remembered.header(of: [1], now: 1_000 + RememberedChains.lifetime) != nil)
     }
 
@@ -156,4 +158,9 @@ struct RememberedChainsTests {
             key: store.leafKey.publicKey,
             identity: ChainIdentity(leafSHA256: [name], intermediateSHA256: [], rootSHA256: []))
     }
+}
+
+extension JWSVerifier {
+    var rememberedChainCount: Int { remembered.withLock { $0.chains.count } }
+    var rememberedHeaderCount: Int { remembered.withLock { $0.headers.count } }
 }

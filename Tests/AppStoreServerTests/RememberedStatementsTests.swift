@@ -54,15 +54,18 @@ struct RememberedStatementsTests {
         let hashes = try signed.map { try hash($0) }
         #expect(hashes.allSatisfy { verifier.isRemembered($0) })
         #expect(verifier.rememberedTransaction(hashes[0], now: present) == transaction)
-        #expect(verifier.rememberedRenewal(hashes[1], now: present) == renewal)
-        #expect(verifier.rememberedAppTransaction(hashes[2], now: present) == appTransaction)
+        #expect(remembered.statement(hashes[1], now: present) == renewal)
+        #expect(remembered.statement(hashes[2], now: present) == appTransaction)
         // Put together again from what is kept.
         #expect(verifier.rememberedTransaction(hashes[0], now: present)?.evidence == Array(signed[0].utf8))
-        #expect(verifier.rememberedRenewal(hashes[1], now: present)?.evidence == Array(signed[1].utf8))
-        #expect(verifier.rememberedAppTransaction(hashes[2], now: present)?.evidence == Array(signed[2].utf8))
+        let again: (VerifiedRenewal?, VerifiedAppTransaction?) = (
+            remembered.statement(hashes[1], now: present), remembered.statement(hashes[2], now: present)
+        )
+        #expect(again.0?.evidence == Array(signed[1].utf8))
+        #expect(again.1?.evidence == Array(signed[2].utf8))
         #expect(verifier.rememberedTransaction(hashes[1], now: present) == nil)
-        #expect(verifier.rememberedRenewal(hashes[2], now: present) == nil)
-        #expect(verifier.rememberedAppTransaction(hashes[0], now: present) == nil)
+        #expect(remembered.statement(hashes[2], now: present) as VerifiedRenewal? == nil)
+        #expect(remembered.statement(hashes[0], now: present) as VerifiedAppTransaction? == nil)
         #expect(throws: NotificationRefusal.self) { try verifier.renewal(signed[0], now: present) }
         #expect(throws: NotificationRefusal.self) { try verifier.transaction(signed[1], now: present) }
         #expect(remembered.count == 3)

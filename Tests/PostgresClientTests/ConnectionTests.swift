@@ -1,5 +1,6 @@
-import PostgresClient
 import Testing
+
+@testable import PostgresClient
 
 @Suite("One connection")
 struct ConnectionTests {
@@ -220,7 +221,7 @@ struct ConnectionTests {
                     #expect(try row.int(0) == Int64(number + 1), "round \(round)")
                 }
             }
-            #expect(connection.preparedStatementCount == 4)
+            #expect(connection.statements.count == 4)
             let onServer = try connection.query("SELECT count(*) FROM pg_prepared_statements").row(0).int(0)
             #expect(onServer == 4)
         }
@@ -231,7 +232,7 @@ struct ConnectionTests {
         let connection = try await TestDatabase.connect()
         try await connection.run { connection in
             for number in 0..<5 { try connection.query("SELECT $1", [.int(Int64(number))]) }
-            #expect(connection.preparedStatementCount == 1)
+            #expect(connection.statements.count == 1)
         }
     }
 

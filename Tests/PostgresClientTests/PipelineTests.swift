@@ -1,5 +1,6 @@
-import PostgresClient
 import Testing
+
+@testable import PostgresClient
 
 @Suite("Pipelines")
 struct PipelineTests {
@@ -21,7 +22,7 @@ struct PipelineTests {
                 #expect(try results[2].row(0).int(0) == 3)
                 #expect(results[3].isEmpty)
             }
-            #expect(connection.preparedStatementCount == 3)
+            #expect(connection.statements.count == 3)
         }
     }
 
@@ -54,7 +55,7 @@ struct PipelineTests {
                 try connection.pipeline([PostgresStatement("SELECT 1"), PostgresStatement("SELECT nonsense")])
             }
             #expect(error?.sqlState == "42703")
-            #expect(connection.preparedStatementCount == 1)
+            #expect(connection.statements.count == 1)
             let next = try connection.pipeline([PostgresStatement("SELECT 2")])
             #expect(try next[0].row(0).int(0) == 2)
         }
@@ -95,7 +96,7 @@ struct PipelineTests {
                 PostgresStatement("SELECT 2"), PostgresStatement("SELECT 10"), PostgresStatement("SELECT 11"),
             ])
             #expect(try results.map { try $0.row(0).int(0) } == [2, 10, 11])
-            #expect(connection.preparedStatementCount == 3)
+            #expect(connection.statements.count == 3)
             let error = #expect(throws: PostgresError.self) {
                 try connection.pipeline((20..<24).map { PostgresStatement("SELECT \($0)") })
             }

@@ -163,15 +163,6 @@ extension OriginalState {
         return winners
     }
 
-    /// The products whose time would have to come from the catalog, and for which the catalog has no duration.
-    package func productsWithoutDuration(_ catalog: Catalog) -> Set<String> {
-        var products = Set((web?.soldOnce(catalog) ?? []).filter { catalog.isEndlessByMistake($0) })
-        for stated in transactions where stated.fact.kind == .known(.nonRenewing) {
-            if catalog.product(stated.fact.productID)?.duration == nil { products.insert(stated.fact.productID) }
-        }
-        return products
-    }
-
     /// Lends the statement that counts about each period, and says under which transaction ids the purchase is known, in
     /// ascending order; none where its own is the only one.
     private func forEachPeriod(_ body: (StatedTransaction, _ ids: [String], _ needsStoreCheck: Bool) -> Void) {

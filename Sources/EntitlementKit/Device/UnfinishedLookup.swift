@@ -6,7 +6,8 @@ actor UnfinishedLookup<Found: Sendable> {
     /// How long a pass holds up the next one; a call of StoreKit can hang.
     private let patience: Duration
     private let pass: @Sendable (_ ids: Set<String>) async -> [String: Found]
-    private var waiting: [String: [CheckedContinuation<Found?, Never>]] = [:]
+    /// Who waits for a pass that has not begun.
+    private(set) var waiting: [String: [CheckedContinuation<Found?, Never>]] = [:]
     private var begunAt: ContinuousClock.Instant?
     private var passes = 0
 
@@ -14,9 +15,6 @@ actor UnfinishedLookup<Found: Sendable> {
         self.patience = patience
         self.pass = pass
     }
-
-    /// How many wait for a pass that has not begun.
-    var waitingCount: Int { waiting.values.reduce(0) { $0 + $1.count } }
 
     /// The object of an id; `nil` where a pass that began after the call did not show it.
     func find(_ id: String) async -> Found? {

@@ -42,9 +42,12 @@ final class ListeningSocket: Sendable {
 
     private struct SystemError: Error { let number: Int32 }
 
+    /// How many connections wait to be accepted.
+    private static let backlog: Int32 = 1024
+
     /// Lets clients connect; before, they are refused.
-    func listen(backlog: Int32 = 1024) throws(HTTPServerError) {
-        guard Glibc.listen(descriptor, backlog) == 0 else { throw Self.error(errno, host: host, port: port) }
+    func listen() throws(HTTPServerError) {
+        guard Glibc.listen(descriptor, Self.backlog) == 0 else { throw Self.error(errno, host: host, port: port) }
     }
 
     private static func bind(to address: addrinfo) -> Result<Int32, SystemError> {

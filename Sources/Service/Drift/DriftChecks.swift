@@ -1,4 +1,4 @@
-package import AppStoreServer
+import AppStoreServer
 package import EntitlementCore
 package import Ledger
 
@@ -14,7 +14,7 @@ package struct DriftChecks: Sendable {
     /// After so many in a row that could not be asked about it is taken for an outage.
     static let mostInARow = 5
 
-    private let checks: [(check: StoreCheck, environment: StoreEnvironment)]
+    let checks: [(check: StoreCheck, environment: StoreEnvironment)]
     private let register: DriftRegister
     private let reader: LedgerReader
     private let metrics: Metrics
@@ -54,29 +54,17 @@ package struct DriftChecks: Sendable {
     }
 
     /// What came of going through what is unexplained.
-    package struct Round: Sendable {
+    struct Round: Sendable {
         /// About how many the store was asked, or need not be.
-        package var asked = 0
-        package var failed = 0
+        var asked = 0
+        var failed = 0
         /// Why the rest was left; `nil` where nothing is left.
-        package var outage: StoreAPIError?
-    }
-
-    /// Asks about everything once, of every app and environment.
-    package func askAll() async throws -> Round {
-        var all = Round()
-        for (check, environment) in checks {
-            let round = try await goThrough(check, environment)
-            all.asked += round.asked
-            all.failed += round.failed
-            all.outage = all.outage ?? round.outage
-        }
-        return all
+        var outage: StoreAPIError?
     }
 
     /// Asks about one after the other, beside those about which the store cannot be asked, until nothing is left or it looks
     /// as if nothing could be asked.
-    private func goThrough(_ check: StoreCheck, _ environment: StoreEnvironment) async throws -> Round {
+    func goThrough(_ check: StoreCheck, _ environment: StoreEnvironment) async throws -> Round {
         var round = Round()
         var inARow = 0
         while true {

@@ -28,8 +28,7 @@ extension Application {
                 return try .document(document, position: known.position)
             }
             let extending = StoreExtension(
-                check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api,
-                newName: { Self.newUUID() })
+                check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api)
             let order = StoreRequestOrder(actor: call.actor ?? "", reason: request.reason)
             let outcome = try await extending.send(
                 known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
@@ -65,16 +64,6 @@ extension Application {
                 .unprocessable,
                 "The app has no app_store_api in this service's configuration, so the store cannot be asked.")
         }
-    }
-
-    /// A random UUID, in lower case (RFC 9562, version 4).
-    private static func newUUID() -> String {
-        var random = SystemRandomNumberGenerator()
-        var bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-        bytes[6] = bytes[6] & 0x0F | 0x40
-        bytes[8] = bytes[8] & 0x3F | 0x80
-        let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hex[$0].joined() }.joined(separator: "-")
     }
 }
 

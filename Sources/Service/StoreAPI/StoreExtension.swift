@@ -129,20 +129,13 @@ package struct StoreExtension: Sendable {
     private let writer: LedgerWriter
     private let reader: LedgerReader
     private let source: EventSource
-    private let newName: @Sendable () -> String
 
-    /// - Parameters:
-    ///   - source: who orders it.
-    ///   - newName: makes a name that no other request has: a UUID.
-    package init(
-        check: StoreCheck, writer: LedgerWriter, reader: LedgerReader, source: EventSource,
-        newName: @escaping @Sendable () -> String
-    ) {
+    /// - Parameter source: who orders it.
+    package init(check: StoreCheck, writer: LedgerWriter, reader: LedgerReader, source: EventSource) {
         self.check = check
         self.writer = writer
         self.reader = reader
         self.source = source
-        self.newName = newName
     }
 
     /// Asks the store, and records that and what came of it.
@@ -255,7 +248,7 @@ package struct StoreExtension: Sendable {
             return Begun(position: position, recordedAt: recordedAt, wish: wish, isOfAnotherCommand: true)
         }
         if !again { try checkPause(known, now: now) }
-        let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: newName())
+        let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: Self.newUUID())
         var draft = EventDraft(
             StoreRequestFact(
                 bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(wish),
@@ -276,6 +269,16 @@ package struct StoreExtension: Sendable {
                 "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "
                     + "at it again first")
         }
+    }
+
+    /// A random UUID, in lower case (RFC 9562, version 4).
+    private static func newUUID() -> String {
+        var random = SystemRandomNumberGenerator()
+        var bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &random) }
+        bytes[6] = bytes[6] & 0x0F | 0x40
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
+        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hex[$0].joined() }.joined(separator: "-")
     }
 
     /// What a command that is sent again has begun before, and what came of it.

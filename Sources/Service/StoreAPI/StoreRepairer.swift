@@ -15,7 +15,7 @@ package struct StoreRepairer: Sendable {
         regular: .seconds(60), elsewhere: .seconds(15), retry: .seconds(60), longestRetry: .seconds(900))
 
     /// What one round came to.
-    package enum Round: Sendable, Equatable {
+    enum Round: Sendable, Equatable {
         case checked(Int)
         case elsewhere
         case failed
@@ -30,7 +30,7 @@ package struct StoreRepairer: Sendable {
     /// How long the store may take for one.
     private static let patience = Duration.seconds(120)
 
-    private let checks: [(check: StoreCheck, environment: StoreEnvironment)]
+    let checks: [(check: StoreCheck, environment: StoreEnvironment)]
     private let register: CheckRegister
     private let reader: LedgerReader
     private let metrics: Metrics
@@ -71,14 +71,8 @@ package struct StoreRepairer: Sendable {
         }
     }
 
-    /// Goes once through what is due, of every app and environment; returns how many were asked about.
-    package func roundOfAll() async -> [Round] {
-        var rounds: [Round] = []
-        for (check, environment) in checks { rounds.append(await round(check, environment)) }
-        return rounds
-    }
-
-    private func round(_ check: StoreCheck, _ environment: StoreEnvironment) async -> Round {
+    /// Goes once through what is due.
+    func round(_ check: StoreCheck, _ environment: StoreEnvironment) async -> Round {
         let stream = StoreStream(app: check.app, environment: environment)
         let name = stream.logged
         do {

@@ -15,15 +15,15 @@ package struct StripeSweep: Sendable {
     package static let intervals = Repetition(
         regular: .seconds(300), elsewhere: .seconds(10), retry: .seconds(30), longestRetry: .seconds(900))
     /// When it looks whether everything is to be read.
-    package static let listIntervals = Repetition(
+    private static let listIntervals = Repetition(
         regular: .seconds(10), elsewhere: .seconds(10), retry: .seconds(30), longestRetry: .seconds(900))
 
     /// What a sweep came to.
-    package struct Report: Sendable, Hashable {
-        package var read = 0
-        package var recorded = 0
+    struct Report: Sendable, Hashable {
+        var read = 0
+        var recorded = 0
         /// What is no event that this version can read, or of the other environment.
-        package var refused = 0
+        var refused = 0
     }
 
     /// How much is read before it is called known, in milliseconds.
@@ -31,21 +31,19 @@ package struct StripeSweep: Sendable {
     /// How long one page may take; what was sent meanwhile is read by the next sweep.
     private static let patience = Duration.seconds(25)
 
-    private let ingestion: StripeIngestion
+    let ingestion: StripeIngestion
     private let register: WebSweepRegister
     private let lists: @Sendable (StripeClient) -> StripeImport
     private let intervals: Repetition
-    private let listIntervals: Repetition
 
     /// - Parameter lists: reads everything that an account holds.
     package init(
         _ ingestion: StripeIngestion, register: WebSweepRegister, intervals: Repetition = StripeSweep.intervals,
-        listIntervals: Repetition = StripeSweep.listIntervals, lists: @escaping @Sendable (StripeClient) -> StripeImport
+        lists: @escaping @Sendable (StripeClient) -> StripeImport
     ) {
         self.ingestion = ingestion
         self.register = register
         self.intervals = intervals
-        self.listIntervals = listIntervals
         self.lists = lists
     }
 
@@ -62,7 +60,7 @@ package struct StripeSweep: Sendable {
                     }
                 }
                 group.addTask {
-                    await listIntervals.run {
+                    await Self.listIntervals.run {
                         await watch.watch(isLive ? .stripeListsProduction : .stripeListsSandbox) {
                             try await fillGap(client)
                         } ?? .failed
@@ -72,22 +70,10 @@ package struct StripeSweep: Sendable {
         }
     }
 
-    /// Reads everything up to now, once, in every environment, and where the list of events does not reach back far enough
-    /// everything else.
-    package func runOnce() async throws -> [Report?] {
-        var reports: [Report?] = []
-        for client in ingestion.clients {
-            let report = try await sweep(client)
-            if report != nil { _ = try await fillGap(client) }
-            reports.append(report)
-        }
-        return reports
-    }
-
     // MARK: - What no event tells any more
 
     /// Reads everything that the account holds, where the list of events did not reach back to what is known.
-    private func fillGap(_ client: StripeClient) async throws -> Repetition.Outcome {
+    func fillGap(_ client: StripeClient) async throws -> Repetition.Outcome {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
         let standings = try await register.standings()
         ingestion.metrics.note(standings, at: ingestion.now())
@@ -112,7 +98,7 @@ package struct StripeSweep: Sendable {
     // MARK: - Events
 
     /// Reads everything up to now; `nil` where another process is at it.
-    private func sweep(_ client: StripeClient) async throws -> Report? {
+    func sweep(_ client: StripeClient) async throws -> Report? {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
         // Stripe dates its events, so a wrong clock of ours must not say up to when they are known.
         let start = client.clock.reading(at: ingestion.now())

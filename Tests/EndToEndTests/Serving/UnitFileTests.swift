@@ -29,7 +29,7 @@ struct UnitFileTests {
         #expect(settings["KillMode"] == "mixed")
         // PostgreSQL's stop, and a minute and a half for requests, appends, checkpoints and what does not end when asked to.
         let limit = try #require(settings["TimeoutStopSec"].flatMap { Int64($0) })
-        #expect(Duration.seconds(limit) >= EmbeddedCluster.Options().stopLimit + .seconds(90))
+        #expect(Duration.seconds(limit) >= EmbeddedCluster.stopLimit + .seconds(90))
     }
 
     @Test("the service and commands beside it look for PostgreSQL's socket in the same place")

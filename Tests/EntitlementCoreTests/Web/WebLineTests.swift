@@ -201,7 +201,7 @@ struct WebLineTests {
             let given = WebGiven().with { $0.told = told }
             #expect(given.timeline().isEmpty)
             let state = given.facts.originals["pi_1"]
-            #expect(state?.productsWithoutDuration(given.facts.catalog) == ["pro"])
+            #expect(given.facts.idlePurchases(giving: "premium", at: day(5)).map(\.productID) == ["pro"])
             #expect(state?.winningStatements().map(\.fact.statedOwner) == [alice], "and it is somebody's all the same")
         }
         let season = CatalogProduct(
@@ -211,7 +211,6 @@ struct WebLineTests {
         let state = OriginalState(web: [paidOnce("pro", at: 3)], of: "pi_1")
         let periods = state.chains(Catalog(products: [season])).flatMap(\.periods)
         #expect(periods.map(\.end) == [day(93)])
-        #expect(state.productsWithoutDuration(Catalog(products: [season])) == [])
     }
 
     @Test("a session in which nothing was due is an original of its own")

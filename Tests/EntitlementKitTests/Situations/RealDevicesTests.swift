@@ -169,7 +169,7 @@ struct RealDevicesTests {
         let found = await withTaskGroup(of: String?.self) { group in
             for number in 1...2000 { group.addTask { await lookup.find("\(number)") } }
             group.addTask { await lookup.find("gone") }
-            await eventually("all wait") { await lookup.waitingCount == 2001 }
+            await eventually("all wait") { await lookup.waiting.values.map(\.count).reduce(0, +) == 2001 }
             await first.open()
             return await group.reduce(into: []) { $0.append($1) }
         }

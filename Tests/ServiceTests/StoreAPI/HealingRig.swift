@@ -122,3 +122,26 @@ struct HealingRig {
         rig.clock.now = rig.clock.now.adding(milliseconds: Int64(days * 86_400_000))
     }
 }
+
+extension StoreRepairer {
+    /// Goes once through what is due, of every app and environment; returns how many were asked about.
+    func roundOfAll() async -> [Round] {
+        var rounds: [Round] = []
+        for (check, environment) in checks { rounds.append(await round(check, environment)) }
+        return rounds
+    }
+}
+
+extension DriftChecks {
+    /// Asks about everything once, of every app and environment.
+    func askAll() async throws -> Round {
+        var all = Round()
+        for (check, environment) in checks {
+            let round = try await goThrough(check, environment)
+            all.asked += round.asked
+            all.failed += round.failed
+            all.outage = all.outage ?? round.outage
+        }
+        return all
+    }
+}

@@ -195,3 +195,17 @@ struct StripeChecked: Sendable {
     let text: String
     let retryAfter: String?
 }
+
+extension StripeSweep {
+    /// Reads everything up to now, once, in every environment, and where the list of events does not reach back far enough
+    /// everything else.
+    func runOnce() async throws -> [Report?] {
+        var reports: [Report?] = []
+        for client in ingestion.clients {
+            let report = try await sweep(client)
+            if report != nil { _ = try await fillGap(client) }
+            reports.append(report)
+        }
+        return reports
+    }
+}

@@ -1,6 +1,5 @@
 import AppStoreServer
 import EntitlementCore
-import Foundation
 import Ledger
 import Service
 
@@ -71,8 +70,7 @@ struct ExtendCommand: Command {
                     session, writer: writer, reader: reader, verifier: verifier, now: session.clock.now)
                 let order = try context.order(arguments, reason: why)
                 let asking = StoreExtension(
-                    check: check, writer: writer, reader: reader, source: .operatorCommand,
-                    newName: { UUID().uuidString.lowercased() })
+                    check: check, writer: writer, reader: reader, source: .operatorCommand)
                 return try await plan + send(known, order, asking, now: session.clock.now())
             } catch let refusal as StoreExtensionRefusal {
                 let hint = refusal.kind == .unknown ? "; `rightful check` asks the store about it" : ""
