@@ -23,7 +23,7 @@ extension Application {
         do {
             found = try Route.find(request)
         } catch {
-            // What is small is told so by the general path, and its connection goes on. `bodyLimit` looks at how a path
+            // What is small is told so by the general path, and its connection goes on. `BodyLimits` look at how a path
             // begins and ends alone, so that much may be let come where there is no route.
             return length <= Self.smallBody ? .open(.shared, owner: owner) : .refuse(finish(exchange, error))
         }

@@ -210,25 +210,10 @@ package struct Application: Sendable {
         return finish(exchange, problem)
     }
 
-    /// The largest body for a method and a percent-encoded path; that which its route says.
-    package func bodyLimit(_ method: String, _ path: String) -> Int {
-        switch (method, path) {
-        case ("POST", "/v1/notifications/appstore"): limits.notificationBytes
-        case ("POST", "/v1/notifications/stripe"): limits.webhookBytes
-        case ("PUT", "/v1/catalog"), ("POST", "/v1/catalog/actions/try"): limits.catalogBytes
-        case ("POST", let path) where path.hasPrefix("/v1/customers/") && path.hasSuffix("/reconcile"):
-            limits.reconcileBytes
-        case ("POST", let path)
-        where path.hasPrefix("/v1/customers/") && (path.hasSuffix("/checkout") || path.hasSuffix("/portal")):
-            limits.checkoutBytes
-        default: limits.otherBytes
-        }
-    }
-
     /// A server for this service, not yet started.
     package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
         HTTPServer(
-            configuration: configuration, refuse: refuse, bodyLimit: bodyLimit, gate: gate, trusts: trusts,
-            immediate: { ImmediateResponder(self, waker: $0) }, handler: handle)
+            configuration: configuration, refuse: refuse, bodyLimit: BodyLimits(Route.all, limits).limit, gate: gate,
+            trusts: trusts, immediate: { ImmediateResponder(self, waker: $0) }, handler: handle)
     }
 }
