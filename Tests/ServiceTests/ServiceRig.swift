@@ -123,23 +123,24 @@ struct ServiceRig {
             pool: pool, settle: .zero, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift,
             show: WebhookWork.show)
         let application = Application(
-            writer: writer,
-            reader: reader, keys: keys,
-            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
-            verifier: NotificationVerifier(jws: jws, apps: apps),
-            statements: statements,
-            schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } },
-            sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
-            logger: logger, limits: limits,
-            deviceTrust: deviceTrust, passKeys: passKeys, ledgerID: ledgerID, logKey: logKey,
-            trustedProxies: trustedProxies,
-            storeChecks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeIngestion) }),
-            streams: reading,
-            stripe: stripe, stripeLookups: lookups, shops: shops,
+            ServiceContext(
+                reader: reader, limits: limits, metrics: metrics, logger: logger,
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, now: now),
+            ledger: LedgerAccess(
+                writer: writer, keys: keys, tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
+                ledgerID: ledgerID, logKey: logKey,
+                schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } }),
+            trust: StoreTrust(
+                notifications: NotificationVerifier(jws: jws, apps: apps), statements: statements,
+                devices: deviceTrust), passes: PassIssuer(keys: passKeys),
+            store: StoreConnections(
+                checks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeIngestion) }),
+                streams: reading),
+            stripe: StripeConnections(webhooks: stripe, lookups: lookups, shops: shops),
             webhooks: Webhooks(
                 endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector,
                 apps: Set(apps.map(\.bundleID)), allowsPrivate: true),
-            console: hasConsole ? ConsoleSessions(pool: pool, keys: keys) : nil, now: now)
+            console: hasConsole ? ConsoleSessions(pool: pool, keys: keys) : nil, trustedProxies: trustedProxies)
         var intervals = WebhookDispatcher.Intervals()
         // The clock is put where a test wants it before anything runs.
         intervals.settle = .zero

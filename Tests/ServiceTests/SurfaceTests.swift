@@ -87,12 +87,15 @@ struct SurfaceTests {
         let app = rig.application
         let (never, continuation) = AsyncStream<Never>.makeStream()
         let hanging = Application(
-            writer: app.writer, reader: app.reader, keys: rig.keys, tokens: app.tokens,
-            commandKeys: app.commandKeys, verifier: app.verifier, statements: app.statements,
-            schemaRefusal: {
-                for await _ in never {}
-                return nil
-            }, sha256: app.sha256, metrics: app.metrics, logger: app.logger, limits: limits, now: app.now)
+            ServiceContext(
+                reader: app.reader, limits: limits, metrics: app.metrics, logger: app.logger, sha256: app.sha256,
+                now: app.now),
+            ledger: LedgerAccess(
+                writer: app.writer, keys: rig.keys, tokens: app.tokens, commandKeys: app.commandKeys,
+                schemaRefusal: {
+                    for await _ in never {}
+                    return nil
+                }), trust: StoreTrust(notifications: app.verifier, statements: app.statements))
         let answer = await hanging.handle(try .init(head: .init(method: "GET", target: "/readyz")))
         #expect(answer.verdict == "503 unavailable")
         #expect(answer.header("Retry-After") != nil)

@@ -1,7 +1,7 @@
-package import AppStoreServer
+import AppStoreServer
 import Dispatch
 import EntitlementAPI
-package import EntitlementCore
+import EntitlementCore
 package import HTTPServer
 package import Ledger
 import StripePayloads
@@ -100,78 +100,54 @@ package struct Application: Sendable {
     /// Composes the service.
     ///
     /// - Parameters:
-    ///   - schemaRefusal: why this program cannot serve the database's schema; `nil` when it can (see
-    ///     `Migrator.Standing.refusal`). Throws when the database is away.
-    ///   - trustedProxies: the peers whose word about the client's address is taken.
-    ///   - sha256: the hash that names requests, answers and keys.
-    ///   - deviceTrust: how far apps believe what their devices bring.
-    ///   - passKeys: what signs passes; without a key none are made.
-    ///   - passTTL: how long a pass may live at most.
-    ///   - ledgerID: the ledger's own id, by which devices notice that they speak to another one.
-    ///   - logKey: what signs checkpoints of the log; without it none are given.
-    ///   - storeChecks: what asks the store, of the apps that may.
-    ///   - streams: the configured apps' streams.
-    ///   - streamDeliveries: hears of every delivery.
-    ///   - missedDeliveries: hears of every one that the ledger could not take.
-    ///   - stripe: what verifies Stripe's webhooks; without a secret each is refused.
-    ///   - stripeLookups: reads what an event does not say by itself; `nil`: nobody does here.
-    ///   - shops: where it is sold on the web, by environment.
     ///   - webhooks: the endpoints that are told of changes; `nil`: there are none here.
     ///   - console: the sessions of the console; `nil`: there is none here.
     ///   - forgetting: what erases who somebody is; `nil`: nothing here does.
-    ///   - now: the clock.
+    ///   - trustedProxies: the peers whose word about the client's address is taken.
     package init(
-        writer: LedgerWriter, reader: LedgerReader, keys: APIKeyStore, tokens: CustomerTokens, commandKeys: CommandKeys,
-        verifier: NotificationVerifier, statements: StatementVerifier,
-        schemaRefusal: @escaping @Sendable () async throws -> String?,
-        sha256: @escaping @Sendable ([UInt8]) -> Digest, metrics: Metrics, logger: Logger,
-        limits: Limits = Limits(), deviceTrust: DeviceTrustTable = DeviceTrustTable(), passKeys: PassKeyRing = .empty,
-        passTTL: Duration = PassDocument.defaultTTL, ledgerID: String? = nil, logKey: LogKey? = nil,
-        trustedProxies: [NetworkRange] = [], storeChecks: StoreChecks = StoreChecks([]),
-        streams: StreamsReading? = nil, streamDeliveries: StreamDeliveries = StreamDeliveries(),
-        missedDeliveries: MissedDeliveries = MissedDeliveries(),
-        stripe: StripeWebhooks = StripeWebhooks([]), stripeLookups: StripeLookups? = nil,
-        shops: [StoreEnvironment: StripeShop] = [:], webhooks: Webhooks? = nil, console: ConsoleSessions? = nil,
-        forgetting: Forgetting? = nil, now: @escaping @Sendable () -> Timestamp
+        _ context: ServiceContext, ledger: LedgerAccess, trust: StoreTrust, passes: PassIssuer = PassIssuer(),
+        store: StoreConnections = StoreConnections(), stripe: StripeConnections = StripeConnections(),
+        webhooks: Webhooks? = nil, console: ConsoleSessions? = nil, forgetting: Forgetting? = nil,
+        trustedProxies: [NetworkRange] = []
     ) {
-        self.writer = writer
+        let (reader, limits) = (context.reader, context.limits)
+        writer = ledger.writer
         self.reader = reader
-        self.verifier = verifier
-        self.statements = statements
+        verifier = trust.notifications
+        statements = trust.statements
         self.limits = limits
-        self.metrics = metrics
-        self.logger = logger
-        self.sha256 = sha256
-        self.now = now
-        self.deviceTrust = deviceTrust
-        self.passKeys = passKeys
-        self.passTTL = passTTL
-        self.logKey = logKey
-        self.ledgerID = ledgerID
-        self.tokens = tokens
-        self.commandKeys = commandKeys
+        metrics = context.metrics
+        logger = context.logger
+        sha256 = context.sha256
+        now = context.now
+        deviceTrust = trust.devices
+        passKeys = passes.keys
+        passTTL = passes.ttl
+        logKey = ledger.logKey
+        ledgerID = ledger.ledgerID
+        tokens = ledger.tokens
+        commandKeys = ledger.commandKeys
         self.trustedProxies = trustedProxies
-        self.storeChecks = storeChecks
-        self.streams = streams ?? StreamsReading([], register: reader.streamRegister)
-        self.streamDeliveries = streamDeliveries
-        self.missedDeliveries = missedDeliveries
-        self.stripe = stripe
-        self.stripeLookups = stripeLookups
+        storeChecks = store.checks
+        streams = store.streams ?? StreamsReading([], register: reader.streamRegister)
+        streamDeliveries = store.deliveries
+        missedDeliveries = store.missed
+        self.stripe = stripe.webhooks
+        stripeLookups = stripe.lookups
         self.webhooks = webhooks
         self.console = console
         self.forgetting = forgetting
-        self.shops = StripeShops(shops, logger: logger, now: now)
+        shops = StripeShops(stripe.shops, logger: context.logger, now: context.now)
         rateLimiter = RateLimiter(limits.rates)
         authenticator = Authenticator(
-            keys: keys, tokens: tokens, sessions: console, lifetime: limits.keyLifetime, outageWait: limits.metricsWait,
-            sha256: sha256,
-            now: now)
+            keys: ledger.keys, tokens: ledger.tokens, sessions: console, lifetime: limits.keyLifetime,
+            outageWait: limits.metricsWait, sha256: context.sha256, now: context.now)
         catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
         positions = PositionWatcher { try await reader.headPosition() }
         longWork = LongWork(limit: limits.explanationTime, mostWaiting: 32)
         readiness = Readiness(lifetime: limits.readinessLifetime) {
             try await within(limits.readinessWait) {
-                if let refusal = try await schemaRefusal() { return (refusal, 0) }
+                if let refusal = try await ledger.schemaRefusal() { return (refusal, 0) }
                 return (nil, try await reader.status().position)
             }
         }

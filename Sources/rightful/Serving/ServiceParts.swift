@@ -47,19 +47,25 @@ struct ServiceParts: Sendable {
         limits.rates = configuration.rateLimits
         limits.answerCacheBytes = configuration.answerMemoryMiB << 20
         application = Application(
-            writer: writer, reader: reader, keys: ledger.keys, tokens: ledger.tokens,
-            commandKeys: ledger.commandKeys, verifier: verifier, statements: StatementVerifier(jws: jws, apps: apps),
-            schemaRefusal: { try await session.readinessRefusal() },
-            sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics, logger: logger, limits: limits,
-            deviceTrust: configuration.apps.deviceTrust, passKeys: files.passKeys.ring,
-            passTTL: configuration.passTTL, ledgerID: ledger.ownID, logKey: ledger.logKey,
-            trustedProxies: configuration.trustedProxies,
-            storeChecks: StoreChecks(checks, stripe: StripeCheck(stripe.ingestion)),
-            streams: streams, streamDeliveries: store.deliveries, missedDeliveries: missed,
-            stripe: files.stripe.webhooks, stripeLookups: stripe.lookups,
-            shops: files.stripe.shops(configuration, sharing: paces, now: now), webhooks: webhooks.handled,
+            ServiceContext(
+                reader: reader, limits: limits, metrics: metrics, logger: logger,
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, now: now),
+            ledger: LedgerAccess(
+                writer: writer, keys: ledger.keys, tokens: ledger.tokens, commandKeys: ledger.commandKeys,
+                ledgerID: ledger.ownID, logKey: ledger.logKey, schemaRefusal: { try await session.readinessRefusal() }),
+            trust: StoreTrust(
+                notifications: verifier, statements: StatementVerifier(jws: jws, apps: apps),
+                devices: configuration.apps.deviceTrust),
+            passes: PassIssuer(keys: files.passKeys.ring, ttl: configuration.passTTL),
+            store: StoreConnections(
+                checks: StoreChecks(checks, stripe: StripeCheck(stripe.ingestion)), streams: streams,
+                deliveries: store.deliveries, missed: missed),
+            stripe: StripeConnections(
+                webhooks: files.stripe.webhooks, lookups: stripe.lookups,
+                shops: files.stripe.shops(configuration, sharing: paces, now: now)),
+            webhooks: webhooks.handled,
             console: configuration.hasConsole ? ConsoleSessions(pool: session.pool, keys: ledger.keys) : nil,
-            forgetting: Self.forgetting(configuration, session), now: now)
+            forgetting: Self.forgetting(configuration, session), trustedProxies: configuration.trustedProxies)
     }
 
     /// What goes on behind the answers, each until its task is cancelled.

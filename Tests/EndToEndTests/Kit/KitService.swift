@@ -112,14 +112,19 @@ final class KitService: Sendable {
                 register: WebLookupRegister(pool: pool))
         }
         let application = Application(
-            writer: writer, reader: reader, keys: keys,
-            tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
-            verifier: NotificationVerifier(jws: verifiers.jws, apps: [verifiers.app]),
-            statements: StatementVerifier(jws: verifiers.jws, apps: [verifiers.app]), schemaRefusal: { nil },
-            sha256: { Digest(SHA256.hash($0)) ?? .zero },
-            metrics: metrics, logger: logger, limits: limits, passKeys: verifiers.ring,
-            stripe: StripeWebhooks(try verifiers.shop.map { [try $0.webhookSecret()] } ?? []), stripeLookups: lookups,
-            shops: client.map { [.production: KitShop.shop($0)] } ?? [:], now: now)
+            ServiceContext(
+                reader: reader, limits: limits, metrics: metrics, logger: logger,
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, now: now),
+            ledger: LedgerAccess(
+                writer: writer, keys: keys, tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
+                schemaRefusal: { nil }),
+            trust: StoreTrust(
+                notifications: NotificationVerifier(jws: verifiers.jws, apps: [verifiers.app]),
+                statements: StatementVerifier(jws: verifiers.jws, apps: [verifiers.app])),
+            passes: PassIssuer(keys: verifiers.ring),
+            stripe: StripeConnections(
+                webhooks: StripeWebhooks(try verifiers.shop.map { [try $0.webhookSecret()] } ?? []), lookups: lookups,
+                shops: client.map { [.production: KitShop.shop($0)] } ?? [:]))
         let server = application.makeServer(HTTPServerConfiguration(port: port))
         try server.start()
         return Running(database: database, pool: pool, server: server, writer: writer, keys: keys, lookups: lookups)

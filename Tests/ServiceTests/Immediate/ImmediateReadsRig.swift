@@ -25,15 +25,17 @@ final class ServedInstance: Sendable {
         let metrics = Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion)
         let writer = LedgerWriter(pool: pool, now: now, report: { metrics.record($0) })
         let application = Application(
-            writer: writer,
-            reader: LedgerReader(pool: pool, now: now), keys: APIKeyStore(pool: pool, writer: writer),
-            tokens: CustomerTokens(keys: DatabaseTokenKeys(pool: pool), lifetime: limits.keyLifetime),
-            commandKeys: CommandKeys(pool: pool),
-            verifier: rig.application.verifier, statements: rig.application.statements, schemaRefusal: { nil },
-            sha256: { Digest(SHA256.hash($0)) ?? .zero }, metrics: metrics,
-            logger: Logger(level: .error, now: now, sink: { rig.log.keep($0) }), limits: limits,
-            deviceTrust: rig.application.deviceTrust, passKeys: rig.application.passKeys,
-            ledgerID: rig.application.ledgerID, now: now)
+            ServiceContext(
+                reader: LedgerReader(pool: pool, now: now), limits: limits, metrics: metrics,
+                logger: Logger(level: .error, now: now, sink: { rig.log.keep($0) }),
+                sha256: { Digest(SHA256.hash($0)) ?? .zero }, now: now),
+            ledger: LedgerAccess(
+                writer: writer, keys: APIKeyStore(pool: pool, writer: writer),
+                tokens: CustomerTokens(keys: DatabaseTokenKeys(pool: pool), lifetime: limits.keyLifetime),
+                commandKeys: CommandKeys(pool: pool), ledgerID: rig.application.ledgerID, schemaRefusal: { nil }),
+            trust: StoreTrust(
+                notifications: rig.application.verifier, statements: rig.application.statements,
+                devices: rig.application.deviceTrust), passes: PassIssuer(keys: rig.application.passKeys))
         let instance = try ServedInstance(application, metrics)
         // The first reads are answered the general way: the key is not remembered, and the session not yet open.
         while instance.immediateReads == 0 {

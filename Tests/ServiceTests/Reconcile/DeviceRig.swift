@@ -247,14 +247,16 @@ extension ServiceRig {
     func secondInstance() -> Application {
         let application = self.application
         return Application(
-            writer: LedgerWriter(pool: pool, now: application.now),
-            reader: LedgerReader(pool: pool, now: application.now),
-            keys: keys, tokens: application.tokens, commandKeys: application.commandKeys,
-            verifier: application.verifier, statements: application.statements, schemaRefusal: { nil },
-            sha256: application.sha256, metrics: Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion),
-            logger: application.logger, limits: application.limits, deviceTrust: application.deviceTrust,
-            passKeys: application.passKeys,
-            now: application.now)
+            ServiceContext(
+                reader: LedgerReader(pool: pool, now: application.now), limits: application.limits,
+                metrics: Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion),
+                logger: application.logger, sha256: application.sha256, now: application.now),
+            ledger: LedgerAccess(
+                writer: LedgerWriter(pool: pool, now: application.now), keys: keys, tokens: application.tokens,
+                commandKeys: application.commandKeys, schemaRefusal: { nil }),
+            trust: StoreTrust(
+                notifications: application.verifier, statements: application.statements,
+                devices: application.deviceTrust), passes: PassIssuer(keys: application.passKeys))
     }
 
     static func passKey(_ id: String = "k1") throws -> PassKeyRing.Key {
