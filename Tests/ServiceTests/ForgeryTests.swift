@@ -105,7 +105,7 @@ struct ForgeryTests {
         let now = try instant(ServiceRig.noon)
         for isTold in [false, true] {
             let jws = try JWSVerifier(trusting: TrustAnchors([rig.store.root.certificate]))
-            if isTold { try await jws.recognizeSigners(of: rig.application.reader, now: now) }
+            if isTold { try await jws.recognizeSigners(of: rig.context.reader, now: now) }
             // What a sender may do whose address has spent its share.
             var work = SignatureWork(allowance: 0)
             let verified = try? NotificationVerifier(jws: jws, apps: apps).verify(
@@ -135,7 +135,7 @@ struct ForgeryTests {
         for number in 0..<100 {
             #expect(try await Self.post(Self.genuine(number, rig), to: rig, from: "192.0.2.1").status == 200)
         }
-        let standing = rig.application.rateLimiter.standing(
+        let standing = rig.application.admission.rateLimiter.standing(
             of: .forgeries(ClientAddress(try #require(IPAddress("192.0.2.1")))), at: Self.start)
         #expect(standing.tokens == 60)
     }

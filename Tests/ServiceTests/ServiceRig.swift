@@ -26,6 +26,9 @@ struct ServiceRig {
     static let ledgerID = "5f0f6a1e-0000-4000-8000-000000000001"
 
     let application: Application
+    let ledger: LedgerAccess
+    let trust: StoreTrust
+    let passes: PassIssuer
     let keys: APIKeyStore
     let database: TestDatabase
     let pool: PostgresPool
@@ -122,17 +125,18 @@ struct ServiceRig {
         let webhookProjector = WebhookProjector(
             pool: pool, settle: .zero, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift,
             show: WebhookWork.show)
+        let ledger = LedgerAccess(
+            writer: writer, keys: keys, tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
+            ledgerID: ledgerID, logKey: logKey,
+            schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } })
+        let storeTrust = StoreTrust(
+            notifications: NotificationVerifier(jws: jws, apps: apps), statements: statements, devices: deviceTrust)
+        let passes = PassIssuer(keys: passKeys)
         let application = Application(
             ServiceContext(
                 reader: reader, limits: limits, metrics: metrics, logger: logger,
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, now: now),
-            ledger: LedgerAccess(
-                writer: writer, keys: keys, tokens: CustomerTokens(pool: pool), commandKeys: CommandKeys(pool: pool),
-                ledgerID: ledgerID, logKey: logKey,
-                schemaRefusal: { try await pool.withConnection { try Migrator().standing(on: $0).refusal } }),
-            trust: StoreTrust(
-                notifications: NotificationVerifier(jws: jws, apps: apps), statements: statements,
-                devices: deviceTrust), passes: PassIssuer(keys: passKeys),
+            ledger: ledger, trust: storeTrust, passes: passes,
             store: StoreConnections(
                 checks: StoreChecks(checks, stripe: clients.map { _ in StripeCheck(stripeIngestion) }),
                 streams: reading),
@@ -155,11 +159,14 @@ struct ServiceRig {
         let admin = try await keys.create(name: "admin", scopes: [.admin]).secret
         clock.now = try instant(noon)
         return ServiceRig(
-            application: application, keys: keys, database: database, pool: pool, store: store, log: log, clock: clock,
-            asked: asked, stripeSweep: sweep, stripeIngestion: stripeIngestion, streams: streams,
+            application: application, ledger: ledger, trust: storeTrust, passes: passes, keys: keys,
+            database: database, pool: pool, store: store, log: log, clock: clock, asked: asked, stripeSweep: sweep,
+            stripeIngestion: stripeIngestion, streams: streams,
             webhookWork: webhookWork,
             admin: admin)
     }
+
+    var context: ServiceContext { application.context }
 
     // MARK: - Requests
 

@@ -84,18 +84,18 @@ struct SurfaceTests {
         let rig = try await ServiceRig.make()
         var limits = Application.Limits()
         limits.readinessWait = .milliseconds(50)
-        let app = rig.application
         let (never, continuation) = AsyncStream<Never>.makeStream()
         let hanging = Application(
             ServiceContext(
-                reader: app.reader, limits: limits, metrics: app.metrics, logger: app.logger, sha256: app.sha256,
-                now: app.now),
+                reader: rig.context.reader, limits: limits, metrics: rig.context.metrics, logger: rig.context.logger,
+                sha256: rig.context.sha256, now: rig.context.now),
             ledger: LedgerAccess(
-                writer: app.writer, keys: rig.keys, tokens: app.tokens, commandKeys: app.commandKeys,
+                writer: rig.ledger.writer, keys: rig.keys, tokens: rig.ledger.tokens,
+                commandKeys: rig.ledger.commandKeys,
                 schemaRefusal: {
                     for await _ in never {}
                     return nil
-                }), trust: StoreTrust(notifications: app.verifier, statements: app.statements))
+                }), trust: rig.trust)
         let answer = await hanging.handle(try .init(head: .init(method: "GET", target: "/readyz")))
         #expect(answer.verdict == "503 unavailable")
         #expect(answer.header("Retry-After") != nil)

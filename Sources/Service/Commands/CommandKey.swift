@@ -10,7 +10,7 @@ struct CommandKey: Sendable, Hashable {
     let requestHash: Digest
 }
 
-extension Application {
+extension ServiceContext {
     /// What a command's `Idempotency-Key` says; `nil` without one.
     ///
     /// - Throws: `malformed_request` for a key that is empty or too long.
@@ -33,5 +33,13 @@ extension Application {
     func deduplication(of call: Call) throws(Problem) -> Deduplication {
         guard let command = try commandKey(of: call) else { return .unique }
         return .command(key: command.key, requestHash: command.requestHash)
+    }
+}
+
+extension CommandKeys {
+    /// Where a command was carried out before under its idempotency key.
+    func position(of command: CommandKey?, now: Timestamp) async throws -> Int64? {
+        guard let command else { return nil }
+        return try await find(key: command.key, requestHash: command.requestHash, now: now)?.position
     }
 }

@@ -20,11 +20,16 @@ package struct Forgetting: Sendable {
     }
 }
 
-extension Application {
+/// Forgets customers.
+struct ForgetHandler: Sendable {
+    let context: ServiceContext
+    /// `nil`: nobody is forgotten by this service.
+    let forgetting: Forgetting?
+
     /// `POST /v1/customers/{id}/actions/forget`: erases who somebody is, for good.
     ///
     /// No idempotency key is taken: what is kept under one could be found by trying ids. Sent again, it finds nobody.
-    func forgetCustomer(_ call: Call) async throws -> HTTPResponse {
+    func forget(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(ForgetRequest.self)
         guard call.scope.isWhole else {
@@ -38,7 +43,7 @@ extension Application {
                 .unprocessable, "confirm is the customer's id again: what is forgotten does not come back.",
                 param: "confirm")
         }
-        let found = try await within(limits.forgettingSearch) { try await forgetting.preview(customer) }
+        let found = try await within(context.limits.forgettingSearch) { try await forgetting.preview(customer) }
         guard let found else {
             throw Problem(.unprocessable, "The log is too long to be searched within a request. \(Self.byCommand)")
         }
@@ -57,14 +62,14 @@ extension Application {
         }
         do {
             guard let outcome = try await forgetting.forget(customer, preview) else { throw Problem.nobodyToForget }
-            logger.log(
+            context.logger.log(
                 .info, "a customer was forgotten",
                 [
                     ("key", .string(call.key?.id ?? "")),
                     ("position", .integer(outcome.positions.first ?? 0)),
                 ])
             if let first = outcome.unreadableEvidence.first {
-                logger.log(
+                context.logger.log(
                     .error, "evidence does not read, so nobody can say whether it names a customer who was forgotten",
                     [
                         ("pieces", .integer(Int64(outcome.unreadableEvidence.count))), ("position", .integer(first)),
@@ -89,8 +94,8 @@ extension Application {
     private func charges(of customer: CustomerID) async throws -> [ForgettingDocument.Charge] {
         var charges: [ForgettingDocument.Charge] = []
         for environment in StoreEnvironment.allCases {
-            let (facts, _) = try await reader.customerFacts(customer, environment: environment)
-            charges += facts.runningCharges(at: now()).map {
+            let (facts, _) = try await context.reader.customerFacts(customer, environment: environment)
+            charges += facts.runningCharges(at: context.now()).map {
                 ForgettingDocument.Charge(
                     originalTransactionID: $0.originalTransactionID, environment: environment,
                     productID: $0.productID, by: $0.isOfWeb ? "stripe" : "app_store")

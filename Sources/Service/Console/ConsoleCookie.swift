@@ -66,11 +66,3 @@ enum ConsoleCookie {
             + (isSecure ? "; Secure" : "")
     }
 }
-
-extension Application {
-    /// Whether the browser came by TLS: it says so itself, or the proxy does that ended it.
-    func isSecure(_ request: HTTPRequest) -> Bool {
-        if request.header("Origin")?.lowercased().hasPrefix("https://") == true { return true }
-        return trusts(request.remoteAddress) && request.header("X-Forwarded-Proto")?.lowercased() == "https"
-    }
-}

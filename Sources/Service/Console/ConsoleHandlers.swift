@@ -5,30 +5,36 @@ import HTTPServer
 import Ledger
 import OpenSSLCrypto
 
-extension Application {
+/// The console, and who is signed in to it.
+struct ConsoleHandlers: Sendable {
+    /// `nil`: there is no console.
+    let sessions: ConsoleSessions?
+    let admission: Admission
+    let now: @Sendable () -> Timestamp
+
     /// `GET /console`: the page, for anybody; it knows nothing until somebody has signed in.
     ///
     /// The page's addresses are relative, so behind a slash it would ask for what is not there.
-    func consolePage(_ call: Call) async throws -> HTTPResponse {
-        _ = try sessions()
+    func page(_ call: Call) async throws -> HTTPResponse {
+        _ = try ownSessions()
         guard !call.request.path.hasSuffix("/") else {
             return HTTPResponse(status: 308, headers: [("Location", "../console"), ("Cache-Control", "no-cache")])
         }
-        return try consoleFile(Self.consolePage, isKept: false, call)
+        return try respond(Self.page, isKept: false, call)
     }
 
     /// `GET /console/assets/{version}/{file}`: what the page is made of.
     ///
     /// A page of another version, such as that of an instance that is not upgraded yet, gets what there is here.
-    func consoleAsset(_ call: Call) async throws -> HTTPResponse {
-        _ = try sessions()
-        guard let file = Self.consoleFiles[try call.value(of: .consoleFile) ?? ""] else {
+    func asset(_ call: Call) async throws -> HTTPResponse {
+        _ = try ownSessions()
+        guard let file = Self.files[try call.value(of: .consoleFile) ?? ""] else {
             throw Problem(.notFound, "The console has no such file.", param: Parameter.consoleFile.name)
         }
-        return try consoleFile(file, isKept: try call.value(of: .consoleVersion) == Self.consoleVersion, call)
+        return try respond(file, isKept: try call.value(of: .consoleVersion) == Self.version, call)
     }
 
-    private func consoleFile(_ file: ConsoleFile, isKept: Bool, _ call: Call) throws -> HTTPResponse {
+    private func respond(_ file: File, isKept: Bool, _ call: Call) throws -> HTTPResponse {
         let headers = [
             // The page is asked for each time, so that another version is there at once; its files stay what they are.
             ("ETag", file.tag), ("Cache-Control", isKept ? "public, max-age=31536000, immutable" : "no-cache"),
@@ -47,29 +53,29 @@ extension Application {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         + "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
-    private struct ConsoleFile {
+    private struct File {
         let contentType: String
         let bytes: [UInt8]
         let tag: String
 
         init(_ asset: ConsoleAsset, bytes: [UInt8]) {
             (contentType, self.bytes) = (asset.contentType, bytes)
-            tag = "\"\(Application.hash(bytes))\""
+            tag = "\"\(ConsoleHandlers.hash(bytes))\""
         }
     }
 
-    private static let consoleFiles = Dictionary(
-        uniqueKeysWithValues: ConsoleAssets.all.map { ($0.name, ConsoleFile($0, bytes: $0.bytes)) })
+    private static let files = Dictionary(
+        uniqueKeysWithValues: ConsoleAssets.all.map { ($0.name, File($0, bytes: $0.bytes)) })
 
     /// What all files are together, as far as addresses go.
-    private static let consoleVersion = hash(Array(ConsoleAssets.all.map { hash($0.bytes) }.joined().utf8))
+    private static let version = hash(Array(ConsoleAssets.all.map { hash($0.bytes) }.joined().utf8))
 
     /// The page, which asks for the files of this version.
-    private static let consolePage = ConsoleFile(
+    private static let page = File(
         ConsoleAssets.page,
         bytes: Array(
             String(decoding: ConsoleAssets.page.bytes, as: UTF8.self)
-                .replacing("console/assets/", with: "console/assets/\(consoleVersion)/").utf8))
+                .replacing("console/assets/", with: "console/assets/\(version)/").utf8))
 
     private static func hash(_ bytes: [UInt8]) -> String {
         String((Digest(SHA256.hash(bytes)) ?? .zero).hex.prefix(32))
@@ -81,11 +87,11 @@ extension Application {
     ///
     /// Whoever shows what is good for nothing pays for it as for a key that is none.
     func signIn(_ call: Call) async throws -> HTTPResponse {
-        let sessions = try sessions()
+        let sessions = try ownSessions()
         try ConsoleCookie.checkOrigin(call.request)
         let request = try call.command(ConsoleSignInRequest.self)
         try Self.check(path: request.path)
-        let begun = try await atGuessersExpense(call.request) {
+        let begun = try await admission.atGuessersExpense(call.request) {
             switch request.proof {
             case .key(let secret): try await sessions.begin(secret: secret, now: now())
             case .link(let link): try await sessions.begin(link: link, now: now())
@@ -109,18 +115,20 @@ extension Application {
 
     /// `GET /console/session`: who is signed in.
     func showSession(_ call: Call) async throws -> HTTPResponse {
-        _ = try sessions()
+        _ = try ownSessions()
         guard let token = ConsoleCookie.token(in: call.request) else { return try Self.document(nil, nil) }
         let session =
-            authenticator.wasSecretKey(.session(token))
-            ? try await authenticator.findSession(token)
-            : try await atGuessersExpense(call.request) { try await authenticator.findSession(token) }
+            admission.authenticator.wasSecretKey(.session(token))
+            ? try await admission.authenticator.findSession(token)
+            : try await admission.atGuessersExpense(call.request) {
+                try await admission.authenticator.findSession(token)
+            }
         return try Self.document(token, session)
     }
 
     /// `DELETE /console/session`: ends the session, on every instance.
     func signOut(_ call: Call) async throws -> HTTPResponse {
-        let sessions = try sessions()
+        let sessions = try ownSessions()
         let path = try call.text(.consolePath)
         try Self.check(path: path)
         if let token = ConsoleCookie.token(in: call.request) {
@@ -144,10 +152,16 @@ extension Application {
         return try .document(ConsoleDocument(session: shown), headers: headers + [("Cache-Control", "no-store")])
     }
 
+    /// Whether the browser came by TLS: it says so itself, or the proxy does that ended it.
+    private func isSecure(_ request: HTTPRequest) -> Bool {
+        if request.header("Origin")?.lowercased().hasPrefix("https://") == true { return true }
+        return admission.trusts(request.remoteAddress) && request.header("X-Forwarded-Proto")?.lowercased() == "https"
+    }
+
     /// - Throws: `not_found` where there is no console.
-    private func sessions() throws(Problem) -> ConsoleSessions {
-        guard let console else { throw Problem(.notFound, "There is no console here (setting console).") }
-        return console
+    private func ownSessions() throws(Problem) -> ConsoleSessions {
+        guard let sessions else { throw Problem(.notFound, "There is no console here (setting console).") }
+        return sessions
     }
 }
 

@@ -1,101 +1,30 @@
-import AppStoreServer
-import Dispatch
-import EntitlementAPI
 import EntitlementCore
 package import HTTPServer
 package import Ledger
-import StripePayloads
 
 /// The service: everything between an HTTP request and its answer.
 ///
-/// It holds no state of its own that matters, so any number may run beside each other, and its handlers can be called
-/// without a socket.
+/// It is put together here of handlers, each of which holds what it needs and nothing else, and of what stands before them:
+/// who is admitted, which route is taken, and what is written down. It holds no state of its own that matters, so any number
+/// may run beside each other, and its handlers can be called without a socket.
 package struct Application: Sendable {
-    /// What bounds the service's work.
-    package struct Limits: Sendable {
-        /// How long a read waits for `min_position`.
-        package var positionWait = Duration.seconds(5)
-        /// How long a readiness probe waits for the database; one that hangs is as good as away.
-        package var readinessWait = Duration.seconds(3)
-        /// How long the metrics wait for the database, once for the key and once for the head of the log: what the process
-        /// counts by itself is told all the same.
-        package var metricsWait = Duration.milliseconds(800)
-        /// How long the answer to a readiness probe holds for others that come after it.
-        package var readinessLifetime = Duration.milliseconds(500)
-        /// How long a long history may take to be explained.
-        package var explanationTime = Duration.seconds(8)
-        /// How long a catalog is tried at a time; less than the server's deadline for a handler.
-        package var catalogTrial = Duration.seconds(6)
-        /// How long everything that names somebody who is to be forgotten is looked for; less than the server's deadline
-        /// for a handler.
-        package var forgettingSearch = Duration.seconds(6)
-        /// How long the store may take to answer a check; less than the server's deadline for a handler.
-        package var storePatience = Duration.seconds(8)
-        /// How long a list of products waits for prices that were never read.
-        package var pricePatience = Duration.seconds(3)
-        /// How long a key stays recognised without asking the database: the longest a revocation takes to bite.
-        package var keyLifetime = Duration.seconds(5)
-        /// What the answers kept in memory for reads and launches may take, in bytes.
-        package var answerCacheBytes = 256 << 20
-        /// How many requests whoever sends them may send.
-        package var rates = RateLimits()
-        /// The largest body of a notification, in bytes: no larger than the largest JWS that is looked at, so that what
-        /// is too large is always told so.
-        package var notificationBytes = UnverifiedJWS.maximumLength
-        /// The largest body of a webhook of Stripe's, in bytes.
-        package var webhookBytes = StripeEvent.byteLimit
-        /// The largest catalog, in bytes of JSON.
-        package var catalogBytes = 4 << 20
-        /// The largest body of a reconciliation, in bytes: some 600 signed transactions.
-        package var reconcileBytes = 4 << 20
-        /// The largest body of a checkout or portal, in bytes: an app transaction, and some more.
-        package var checkoutBytes = 64 << 10
-        /// The largest body of any other request, in bytes: of a command, or of what reads none.
-        package var otherBytes = 16 << 10
-
-        package init() {}
-    }
-
-    let writer: LedgerWriter
-    let reader: LedgerReader
-    let verifier: NotificationVerifier
-    let statements: StatementVerifier
-    let limits: Limits
-    let metrics: Metrics
-    let logger: Logger
-    let sha256: @Sendable ([UInt8]) -> Digest
-    let now: @Sendable () -> Timestamp
-    let deviceTrust: DeviceTrustTable
-    let passKeys: PassKeyRing
-    let passTTL: Duration
-    let logKey: LogKey?
-    /// The ledger's own id.
-    let ledgerID: String?
-    let authenticator: Authenticator
-    let tokens: CustomerTokens
-    let commandKeys: CommandKeys
-    let rateLimiter: RateLimiter
-    let trustedProxies: [NetworkRange]
-    let positions: PositionWatcher
-    let catalogWatch: CatalogWatch
-    let readiness: Readiness
-    let longWork: LongWork
-    let storeChecks: StoreChecks
-    let streams: StreamsReading
-    let streamDeliveries: StreamDeliveries
-    let missedDeliveries: MissedDeliveries
-    let stripe: StripeWebhooks
-    let stripeLookups: StripeLookups?
-    let shops: StripeShops
-    /// `nil`: nobody is told of anything.
-    let webhooks: Webhooks?
-    /// `nil`: there is no console.
-    let console: ConsoleSessions?
-    /// `nil`: nobody is forgotten by it.
-    let forgetting: Forgetting?
-    /// Where reconciliations that can be answered again are left for the event loop.
-    let launches = Mailbox<RememberedLaunch>(limit: 1024)
-    let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
+    let context: ServiceContext
+    let admission: Admission
+    let notifications: NotificationHandler
+    let stripe: StripeHandler
+    let reconcile: ReconcileHandler
+    let checkout: CheckoutHandlers
+    let customers: CustomerHandlers
+    let commands: CommandHandlers
+    let forget: ForgetHandler
+    let storeRequests: StoreRequestHandlers
+    let log: LogHandlers
+    let charts: ChartHandlers
+    let monitoring: MonitoringHandlers
+    let catalog: CatalogHandlers
+    let endpoints: EndpointHandlers
+    let console: ConsoleHandlers
+    let operations: OperationHandlers
 
     /// Composes the service.
     ///
@@ -110,47 +39,55 @@ package struct Application: Sendable {
         webhooks: Webhooks? = nil, console: ConsoleSessions? = nil, forgetting: Forgetting? = nil,
         trustedProxies: [NetworkRange] = []
     ) {
-        let (reader, limits) = (context.reader, context.limits)
-        writer = ledger.writer
-        self.reader = reader
-        verifier = trust.notifications
-        statements = trust.statements
-        self.limits = limits
-        metrics = context.metrics
-        logger = context.logger
-        sha256 = context.sha256
-        now = context.now
-        deviceTrust = trust.devices
-        passKeys = passes.keys
-        passTTL = passes.ttl
-        logKey = ledger.logKey
-        ledgerID = ledger.ledgerID
-        tokens = ledger.tokens
-        commandKeys = ledger.commandKeys
-        self.trustedProxies = trustedProxies
-        storeChecks = store.checks
-        streams = store.streams ?? StreamsReading([], register: reader.streamRegister)
-        streamDeliveries = store.deliveries
-        missedDeliveries = store.missed
-        self.stripe = stripe.webhooks
-        stripeLookups = stripe.lookups
-        self.webhooks = webhooks
-        self.console = console
-        self.forgetting = forgetting
-        shops = StripeShops(stripe.shops, logger: context.logger, now: context.now)
-        rateLimiter = RateLimiter(limits.rates)
-        authenticator = Authenticator(
-            keys: ledger.keys, tokens: ledger.tokens, sessions: console, lifetime: limits.keyLifetime,
-            outageWait: limits.metricsWait, sha256: context.sha256, now: context.now)
-        catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
-        positions = PositionWatcher { try await reader.headPosition() }
-        longWork = LongWork(limit: limits.explanationTime, mostWaiting: 32)
-        readiness = Readiness(lifetime: limits.readinessLifetime) {
-            try await within(limits.readinessWait) {
-                if let refusal = try await ledger.schemaRefusal() { return (refusal, 0) }
-                return (nil, try await reader.status().position)
-            }
-        }
+        let (reader, limits, writer) = (context.reader, context.limits, ledger.writer)
+        let admission = Admission(
+            rateLimiter: RateLimiter(limits.rates),
+            authenticator: Authenticator(
+                keys: ledger.keys, tokens: ledger.tokens, sessions: console, lifetime: limits.keyLifetime,
+                outageWait: limits.metricsWait, sha256: context.sha256, now: context.now),
+            trustedProxies: trustedProxies, metrics: context.metrics)
+        let streams = store.streams ?? StreamsReading([], register: reader.streamRegister)
+        let catalogWatch = CatalogWatch(reader: reader, lifetime: limits.keyLifetime)
+        let postings = PostingVerifier(trust: trust, admission: admission, now: context.now)
+        let commands = CommandRunner(context: context, writer: writer, keys: ledger.commandKeys)
+        let positions = PositionWatcher { try await reader.headPosition() }
+
+        self.context = context
+        self.admission = admission
+        notifications = NotificationHandler(
+            context: context, writer: writer, verifier: trust.notifications, admission: admission,
+            deliveries: store.deliveries, missed: store.missed, catalogWatch: catalogWatch)
+        self.stripe = StripeHandler(
+            context: context, writer: writer, webhooks: stripe.webhooks, lookups: stripe.lookups, admission: admission,
+            streams: streams, catalogWatch: catalogWatch)
+        reconcile = ReconcileHandler(
+            context: context, writer: writer, postings: postings, admission: admission, tokens: ledger.tokens,
+            passes: passes, ledgerID: ledger.ledgerID)
+        checkout = CheckoutHandlers(
+            context: context, shops: StripeShops(stripe.shops, logger: context.logger, now: context.now),
+            postings: postings, admission: admission, commandKeys: ledger.commandKeys)
+        customers = CustomerHandlers(
+            context: context, positions: positions, longWork: LongWork(limit: limits.explanationTime, mostWaiting: 32),
+            checks: store.checks, logKey: ledger.logKey)
+        self.commands = CommandHandlers(context: context, commands: commands, tokens: ledger.tokens)
+        forget = ForgetHandler(context: context, forgetting: forgetting)
+        storeRequests = StoreRequestHandlers(
+            context: context, writer: writer, commandKeys: ledger.commandKeys, statements: trust.statements,
+            checks: store.checks)
+        log = LogHandlers(reader: reader, ledgerID: ledger.ledgerID, key: ledger.logKey)
+        charts = ChartHandlers(context: context, positions: positions)
+        monitoring = MonitoringHandlers(reader: reader, streams: streams, now: context.now)
+        catalog = CatalogHandlers(context: context, writer: writer)
+        endpoints = EndpointHandlers(context: context, commands: commands, webhooks: webhooks)
+        self.console = ConsoleHandlers(sessions: console, admission: admission, now: context.now)
+        operations = OperationHandlers(
+            context: context, passKeys: passes.keys,
+            readiness: Readiness(lifetime: limits.readinessLifetime) {
+                try await within(limits.readinessWait) {
+                    if let refusal = try await ledger.schemaRefusal() { return (refusal, 0) }
+                    return (nil, try await reader.status().position)
+                }
+            })
     }
 
     /// Answers a request: route, admit, work, answer.
@@ -159,10 +96,10 @@ package struct Application: Sendable {
         do {
             let (route, parameters) = try Route.find(request)
             exchange.route = route.template
-            let credential = try await admit(
+            let credential = try await admission.admit(
                 request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
             exchange.keyID = credential?.key?.id
-            let limit = route.operation.body?.limit(limits) ?? limits.otherBytes
+            let limit = route.operation.body?.limit(context.limits) ?? context.limits.otherBytes
             guard request.body.count <= limit else { throw Problem(HTTPRefusal.bodyTooLarge(limit: limit)) }
             if route.operation.body?.isOurs == true { try request.examineText() }
             let call = Call(
@@ -189,7 +126,58 @@ package struct Application: Sendable {
     /// A server for this service, not yet started.
     package func makeServer(_ configuration: HTTPServerConfiguration) -> HTTPServer {
         HTTPServer(
-            configuration: configuration, refuse: refuse, bodyLimit: BodyLimits(Route.all, limits).limit, gate: gate,
-            trusts: trusts, immediate: { ImmediateResponder(self, waker: $0) }, handler: handle)
+            configuration: configuration, refuse: refuse, bodyLimit: BodyLimits(Route.all, context.limits).limit,
+            gate: gate, trusts: admission.trusts,
+            immediate: {
+                ImmediateResponder(
+                    context, admission, writer: reconcile.writer, tokens: reconcile.tokens, passes: reconcile.passes,
+                    repeated: reconcile.launches, waker: $0)
+            }, handler: handle)
+    }
+
+    /// Names, counts, measures and logs an exchange.
+    ///
+    /// - Parameter claim: what is to be claimed before: where the server has answered already in the caller's place, nothing is
+    ///   written down, and the response is lost. `nil`: nobody else answers.
+    func finish(
+        _ exchange: ExchangeRecord, _ response: HTTPResponse, _ problem: Problem? = nil,
+        claiming claim: AnswerClaim? = nil
+    ) -> HTTPResponse {
+        if let claim, !claim.take() { return response }
+        var response = response
+        response.headers.append(("X-Request-Id", exchange.id))
+        // A session's cookie, unlike `Authorization`, forbids no cache by itself to keep what was answered to it.
+        if response.header("Cache-Control") == nil { response.headers.append(("Cache-Control", "no-store")) }
+        let duration = exchange.receivedAt.duration(to: .now)
+        context.metrics.count(.requests, [exchange.route, String(response.status)])
+        context.metrics.observe(.requestDuration, [exchange.route], duration / .seconds(1))
+
+        var fields: [(name: String, value: LogValue)] = [
+            ("request_id", .string(exchange.id)), ("method", .string(exchange.method)),
+            ("route", .string(exchange.route)), ("status", .integer(Int64(response.status))),
+            ("duration_ms", .number((duration / .microseconds(1)).rounded() / 1000)),
+        ]
+        if let keyID = exchange.keyID { fields.append(("key_id", .string(keyID))) }
+        if let problem {
+            fields.append(("code", .string(problem.code.rawValue)))
+            if let cause = problem.cause { fields.append(("cause", .string(cause))) }
+        }
+        context.logger.log(Self.level(of: response.status, route: exchange.route), "request", fields)
+        return response
+    }
+
+    /// The same for an exchange that came to nothing.
+    func finish(
+        _ exchange: ExchangeRecord, _ problem: Problem, claiming claim: AnswerClaim? = nil
+    ) -> HTTPResponse {
+        finish(
+            exchange, exchange.refusal.response(to: problem, requestID: exchange.id), problem, claiming: claim)
+    }
+
+    private static func level(of status: Int, route: String) -> LogLevel {
+        if status >= 500 { return .error }
+        if status >= 400 { return .warning }
+        // Probes ask every few seconds, and only a change of their answer is news.
+        return ["/healthz", "/readyz"].contains(route) ? .debug : .info
     }
 }

@@ -19,6 +19,8 @@ struct Call: Sendable {
     /// Who gives the order, as the log records it: the name of the key.
     var actor: String? { key?.name }
 
+    var isSentWithSecretKey: Bool { if case .secretKey = credential { true } else { false } }
+
     /// The part of the log that its sender may see.
     var scope: LogScope { credential?.scope ?? .whole }
 

@@ -33,7 +33,7 @@ extension ImmediateResponder {
         case .launch(let key):
             guard case .launch(let launch)? = cache.answer(of: .launch(key)),
                 launch.holds.contains(moment.instant),
-                launch.oldestTokenKey.map({ $0 == application.tokens.oldestKey(at: moment.instant) }) ?? true
+                launch.oldestTokenKey.map({ $0 == tokens.oldestKey(at: moment.instant) }) ?? true
             else { return false }
             send(launch, position: position, to: request, at: moment)
             return true
@@ -43,7 +43,7 @@ extension ImmediateResponder {
 
     /// The instant at which requests are answered now.
     func moment() -> Moment {
-        let instant = application.now()
+        let instant = context.now()
         // Many are answered in one millisecond, and to write it out takes longer than to look.
         let moment = Moment(instant, text: instant == lastMoment?.instant ? lastMoment?.text : nil)
         lastMoment = moment
@@ -103,7 +103,7 @@ extension ImmediateResponder {
                 if let id = id.baseAddress { response.addHeader("X-Request-Id", id) }
             }
         }
-        application.metrics.count(.requests, ["/healthz", "200"])
+        context.metrics.count(.requests, ["/healthz", "200"])
         exchange.answer(response)
         return true
     }
@@ -173,7 +173,7 @@ extension ImmediateResponder {
     func send(_ launch: RepeatableLaunch, position: Int64, to request: HeldRequest, at moment: Moment) {
         guard
             let pass = try? launch.pass(
-                application.passKeys, position: position, at: moment.instant, ttl: application.passTTL)
+                passes.keys, position: position, at: moment.instant, ttl: passes.ttl)
         else { return decline(request) }
         let text = String(position)
         let values = ReconciliationTemplate.values(at: moment.text, position: text, pass: pass)
@@ -184,7 +184,7 @@ extension ImmediateResponder {
         "application/json".withCString { response.addHeader("Content-Type", $0) }
         text.withCString { response.addHeader("Ledger-Position", $0) }
         response.addHeader("Cache-Control", ReconciliationTemplate.cacheControl)
-        application.metrics.count(.statements, ["known"], by: launch.knownTransactions)
+        context.metrics.count(.statements, ["known"], by: launch.knownTransactions)
         finish(request, response, status: 200, on: launches, at: moment, wasInMemory: true)
     }
 
@@ -212,6 +212,6 @@ extension ImmediateResponder {
     }
 
     func putBack(_ payers: some Sequence<RateLimiter.Subject>) {
-        for payer in payers { application.rateLimiter.putBack(payer) }
+        for payer in payers { admission.rateLimiter.putBack(payer) }
     }
 }

@@ -34,7 +34,13 @@ final class ImmediateResponder: ImmediateHandler {
     /// How many reads of the past one thread folds before the first of them is sent.
     static let foldedTogether = 16
 
-    let application: Application
+    let context: ServiceContext
+    let admission: Admission
+    let writer: LedgerWriter
+    let tokens: CustomerTokens
+    let passes: PassIssuer
+    /// Reconciliations that the general way left to be answered again.
+    let repeated: Mailbox<RememberedLaunch>
     let loader: EntitlementsLoader
     let folder: PastFolder
     let waker: LoopWaker
@@ -66,16 +72,24 @@ final class ImmediateResponder: ImmediateHandler {
     var lastBatch = 0
     private var isStopped = false
 
-    init(_ application: Application, waker: LoopWaker) {
-        self.application = application
+    init(
+        _ context: ServiceContext, _ admission: Admission, writer: LedgerWriter, tokens: CustomerTokens,
+        passes: PassIssuer, repeated: Mailbox<RememberedLaunch>, waker: LoopWaker
+    ) {
+        self.context = context
+        self.admission = admission
+        self.writer = writer
+        self.tokens = tokens
+        self.passes = passes
+        self.repeated = repeated
         self.waker = waker
         loader = EntitlementsLoader(
-            reader: application.reader, sha256: application.sha256, now: application.now)
-        folder = PastFolder(reader: application.reader, sha256: application.sha256, now: application.now)
-        cache = CustomerCache(capacityBytes: application.limits.answerCacheBytes)
-        keys = RememberedKeys(application.authenticator)
-        reads = RouteRecord(application, method: "GET", route: EntitlementsTarget.route, family: .immediateReads)
-        launches = RouteRecord(application, method: "POST", route: LaunchTarget.route, family: .repeatedLaunches)
+            reader: context.reader, sha256: context.sha256, now: context.now)
+        folder = PastFolder(reader: context.reader, sha256: context.sha256, now: context.now)
+        cache = CustomerCache(capacityBytes: context.limits.answerCacheBytes)
+        keys = RememberedKeys(admission.authenticator)
+        reads = RouteRecord(context, method: "GET", route: EntitlementsTarget.route, family: .immediateReads)
+        launches = RouteRecord(context, method: "POST", route: LaunchTarget.route, family: .repeatedLaunches)
         openTail()
     }
 
@@ -133,14 +147,14 @@ final class ImmediateResponder: ImmediateHandler {
         guard key != nil || Authenticator.bearsToken(authorization) else { return nil }
         var payers: [RateLimiter.Subject] = []
         if key?.key.isPublishable ?? true {
-            payers.append(.address(ClientAddress(of: head, trusting: application.trustedProxies)))
+            payers.append(.address(ClientAddress(of: head, trusting: admission.trustedProxies)))
         }
         if let key = key?.key {
             payers.append(key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id))
         }
         guard pay(payers, at: request.receivedAt) else { return nil }
         let name = LaunchKey(
-            authorization: authorization, target: request.target, body: request.body, sha256: application.sha256)
+            authorization: authorization, target: request.target, body: request.body, sha256: context.sha256)
         guard cache.keeps(.launch(name)) else {
             putBack(payers)
             return nil
@@ -151,7 +165,7 @@ final class ImmediateResponder: ImmediateHandler {
 
     /// Takes a token of each payer; where one has none left, nothing is taken: the general path refuses it, in words.
     private func pay(_ payers: [RateLimiter.Subject], at now: ContinuousClock.Instant) -> Bool {
-        for (index, payer) in payers.enumerated() where application.rateLimiter.take(payer, at: now) != nil {
+        for (index, payer) in payers.enumerated() where admission.rateLimiter.take(payer, at: now) != nil {
             putBack(payers[..<index])
             return false
         }
@@ -160,7 +174,7 @@ final class ImmediateResponder: ImmediateHandler {
 
     func endOfTurn() {
         for delivery in deliveries.take() { receive(delivery) }
-        for launch in application.launches.take() {
+        for launch in repeated.take() {
             cache.insert(
                 .launch(launch.launch), for: .launch(launch.key), in: launch.environment, restingOn: launch.mark,
                 launch.dependencies, bytes: launch.launch.byteCount)
@@ -175,31 +189,30 @@ final class ImmediateResponder: ImmediateHandler {
 
     /// Where the log ends, as the lease proves at this moment; `nil` where it does not.
     private var proven: LogMark? {
-        guard let mark = cache.mark, application.writer.readLease.proves(mark, at: .now) else { return nil }
+        guard let mark = cache.mark, writer.readLease.proves(mark, at: .now) else { return nil }
         return mark
     }
 
     /// Goes on with what has arrived if the lease proves where the log ends, else sends the statement for it, unless one is
     /// under way; the first time for nothing, because nothing can be kept before the head of the log is known.
     private func prove() {
-        let writer = application.writer
         if taken > 0, writer.readLease.isWorthRenewing(after: taken, at: .now) {
-            Task { await writer.renewReadLease() }
+            Task { [writer] in await writer.renewReadLease() }
         }
         taken = 0
-        application.metrics.count(.freshness, ["lease"], by: answeredAtOnce)
+        context.metrics.count(.freshness, ["lease"], by: answeredAtOnce)
         answeredAtOnce = 0
         guard !arrived.isEmpty || cache.mark == nil, case .open(let tail) = tail else { return }
         if let mark = proven {
             let requests = arrived
             arrived = []
             answer(requests, provenAt: mark.position)
-            application.metrics.count(.freshness, ["lease"], by: requests.count)
+            context.metrics.count(.freshness, ["lease"], by: requests.count)
             return
         }
         guard !tail.isAsked else { return }
         swap(&arrived, &asking)
-        application.metrics.count(.freshness, ["database"], by: asking.count)
+        context.metrics.count(.freshness, ["database"], by: asking.count)
         do {
             try tail.ask()
             answerDueAt = .now + Self.answerDeadline
@@ -224,7 +237,7 @@ final class ImmediateResponder: ImmediateHandler {
             answerDueAt = nil
             if cache.mark != news.head {
                 let goesOn = cache.apply(news)
-                application.metrics.noteHead(news.head.position, isShorter: !goesOn)
+                context.metrics.noteHead(news.head.position, isShorter: !goesOn)
             }
             let proven = asking
             asking = []
@@ -266,7 +279,7 @@ final class ImmediateResponder: ImmediateHandler {
     private func openTail() {
         guard !isStopped else { return }
         tail = .opening
-        Task { [reader = application.reader, deliveries, waker] in
+        Task { [reader = context.reader, deliveries, waker] in
             deliveries.put(.tail(try? await reader.openLogTail()))
             waker.wake()
         }

@@ -18,10 +18,10 @@ struct RouteRecord {
     let counters: RouteCounters
     let lines: RequestLines
 
-    init(_ application: Application, method: String, route: String, family: CounterFamily) {
+    init(_ context: ServiceContext, method: String, route: String, family: CounterFamily) {
         counters = RouteCounters(route: route, sourcesIn: family)
-        lines = RequestLines(application.logger, method: method, route: route)
-        application.metrics.add(counters)
+        lines = RequestLines(context.logger, method: method, route: route)
+        context.metrics.add(counters)
     }
 
     /// Hands the log lines over that have waited long enough.

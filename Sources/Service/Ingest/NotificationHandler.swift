@@ -5,22 +5,33 @@ import EntitlementCore
 import HTTPServer
 package import Ledger
 
-extension Application {
+/// Takes the App Store's notifications.
+struct NotificationHandler: Sendable {
+    let context: ServiceContext
+    let writer: LedgerWriter
+    let verifier: NotificationVerifier
+    let admission: Admission
+    /// Hears of every delivery.
+    let deliveries: StreamDeliveries
+    /// Hears of every one that the ledger could not take.
+    let missed: MissedDeliveries
+    let catalogWatch: CatalogWatch
+
     /// `POST /v1/notifications/appstore`: verify, append, and only then say so.
-    func receiveNotification(_ call: Call) async throws -> HTTPResponse {
+    func receive(_ call: Call) async throws -> HTTPResponse {
         do {
             let notification = try await verify(try Self.signedPayload(of: call.request), call)
             let outcome = try await record(notification)
-            metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
-            streamDeliveries.hear(
-                StoreStream(app: notification.bundleID, environment: notification.environment), at: now())
+            context.metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
+            deliveries.hear(
+                StoreStream(app: notification.bundleID, environment: notification.environment), at: context.now())
             if !outcome.isDuplicate { await note(notification, outcome) }
             return try .document(
                 NotificationReceipt(position: outcome.position, isDuplicate: outcome.isDuplicate),
                 position: outcome.position)
         } catch {
             let problem = Problem(error)
-            metrics.count(.verdicts, [problem.code.rawValue])
+            context.metrics.count(.verdicts, [problem.code.rawValue])
             if let refusal = error as? NotificationRefusal { noteRefusal(refusal) }
             throw problem
         }
@@ -30,11 +41,11 @@ extension Application {
     private func record(_ notification: VerifiedNotification) async throws -> AppendOutcome {
         do {
             let outcome = try await writer.append(EventDraft(notification))
-            missedDeliveries.take()
+            missed.take()
             return outcome
         } catch {
             if Problem(error).code == .unavailable {
-                missedDeliveries.refuse(
+                missed.refuse(
                     StoreStream(app: notification.bundleID, environment: notification.environment))
             }
             throw error
@@ -53,10 +64,10 @@ extension Application {
     }
 
     private func verify(_ signedPayload: [UInt8], _ call: Call) async throws -> VerifiedNotification {
-        try await verifying(for: call.request) { work in
+        try await admission.verifying(for: call.request) { work in
             let start = ContinuousClock.now
-            defer { metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
-            return try verifier.verify(signedPayload: signedPayload, now: now(), work: &work)
+            defer { context.metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
+            return try verifier.verify(signedPayload: signedPayload, now: context.now(), work: &work)
         }
     }
 
@@ -68,8 +79,8 @@ extension Application {
         case .malformedJWS, .untrustedSignature: return
         case .unknownApp, .wrongEnvironment, .inconsistentPayload: break
         }
-        guard streamDeliveries.refuse("\(refusal)", at: now()) else { return }
-        logger.log(
+        guard deliveries.refuse("\(refusal)", at: context.now()) else { return }
+        context.logger.log(
             .warning,
             "a notification that the store had signed is refused, and perhaps others since this was said last: compare `apps` in "
                 + "the configuration with App Store Connect", [("reason", .string(refusal.detail))])
@@ -77,31 +88,10 @@ extension Application {
 
     /// Counts what it is and what is odd about it, and says the latter.
     private func note(_ notification: VerifiedNotification, _ outcome: AppendOutcome) async {
-        metrics.count(.notifications, [notification.eventLabel])
+        context.metrics.count(.notifications, [notification.eventLabel])
         var odd: [String] = []
         if let transaction = notification.fact.transaction { odd = await catalogWatch.remarks(on: transaction) }
-        tell(notification.remarks, and: odd, of: "a notification", outcome, in: notification.environment)
-    }
-
-    /// Counts what is odd about something that was appended, and says it.
-    ///
-    /// - Parameters:
-    ///   - remarks: what was remarked when it was read. One may quote the payload, so metrics and log get its kind, and the
-    ///     event keeps the rest.
-    ///   - kinds: what is odd beside that.
-    func tell(
-        _ remarks: [String], and kinds: [String], of what: String, _ outcome: AppendOutcome,
-        in environment: StoreEnvironment
-    ) {
-        let kinds = remarks.map { String($0.prefix { $0 != ":" }) } + (outcome.idIsReused ? ["id_reused"] : []) + kinds
-        guard !kinds.isEmpty else { return }
-        for kind in kinds { metrics.count(.remarks, [kind]) }
-        logger.log(
-            .warning, "\(what) holds something to look at",
-            [
-                ("position", .integer(outcome.position)), ("environment", .string(environment.rawValue)),
-                ("remarks", .string(Set(kinds).sorted().joined(separator: ","))),
-            ])
+        context.tell(notification.remarks, and: odd, of: "a notification", outcome, in: notification.environment)
     }
 }
 

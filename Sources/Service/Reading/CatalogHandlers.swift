@@ -3,10 +3,14 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+/// Reads the catalog, and writes it.
+struct CatalogHandlers: Sendable {
+    let context: ServiceContext
+    let writer: LedgerWriter
+
     /// `GET /v1/catalog`: the entity tag is the position at which the catalog was written.
-    func catalog(_ call: Call) async throws -> HTTPResponse {
-        let (catalog, writtenAt, position) = try await reader.catalog()
+    func read(_ call: Call) async throws -> HTTPResponse {
+        let (catalog, writtenAt, position) = try await context.reader.catalog()
         let tag = Self.tag(writtenAt)
         if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(tag) == true {
             return HTTPResponse(status: 304, headers: HTTPResponse.ledgerPosition(position) + [("ETag", tag)])
@@ -15,11 +19,11 @@ extension Application {
     }
 
     /// `PUT /v1/catalog`: one event, whatever the number of customers it touches.
-    func putCatalog(_ call: Call) async throws -> HTTPResponse {
+    func replace(_ call: Call) async throws -> HTTPResponse {
         let sent = try Self.catalog(in: call)
         let catalog = sent.catalog
-        let deduplication = try self.deduplication(of: call)
-        let current = try await reader.catalog()
+        let deduplication = try context.deduplication(of: call)
+        let current = try await context.reader.catalog()
         let expected = try Self.expectedPosition(call, current: current.writtenAt)
         // Under a key even the same catalog becomes an event, since the event is what remembers the key.
         if deduplication == .unique {

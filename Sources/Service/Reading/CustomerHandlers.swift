@@ -1,25 +1,37 @@
+import AppStoreServer
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+/// Reads of one customer, or of one purchase.
+struct CustomerHandlers: Sendable {
+    let context: ServiceContext
+    let positions: PositionWatcher
+    let longWork: LongWork
+    /// What looks up orders at the store.
+    let checks: StoreChecks
+    /// What signs the checkpoint that an export is bound to; without it none is.
+    let logKey: LogKey?
+
     /// `GET /v1/customers/{id}/entitlements`.
     func entitlements(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let environment = try call.environment()
-        let at = try call.instant(.at) ?? now()
+        let at = try call.instant(.at) ?? context.now()
         let knownAt = try call.knownAt()
-        if let position = try call.wholeNumber(.minPosition) { try await wait(for: position) }
+        if let position = try call.wholeNumber(.minPosition) {
+            try await positions.wait(for: position, within: context.limits.positionWait)
+        }
 
-        let (facts, position) = try await reader.customerFacts(
+        let (facts, position) = try await context.reader.customerFacts(
             customer, environment: environment, knownAt: knownAt, app: call.scope.app)
         let entitlements = facts.answers(at: at).map { EntitlementDocument($0) }
         func encode(alsoIn: [StoreEnvironment]) throws -> EncodedEntitlements {
             try EncodedEntitlements(
                 EntitlementsDocument(
                     customerID: customer.value, environment: environment, at: at, knownAt: position,
-                    entitlements: entitlements, alsoIn: alsoIn), until: at, sha256: sha256)
+                    entitlements: entitlements, alsoIn: alsoIn), until: at, sha256: context.sha256)
         }
         var answer = try encode(alsoIn: [])
         let headers =
@@ -31,7 +43,7 @@ extension Application {
         }
         // A key of one environment is not told of others.
         if entitlements.isEmpty, call.scope.environment == nil {
-            let others = try await reader.otherEnvironments(
+            let others = try await context.reader.otherEnvironments(
                 of: customer, than: environment, upTo: position, app: call.scope.app)
             if !others.isEmpty { answer = try encode(alsoIn: others) }
         }
@@ -45,7 +57,7 @@ extension Application {
         let customer = try call.customerID()
         let environment = try call.environment()
         let wanted = try call.text(.entitlement)
-        let (facts, position) = try await reader.customerFacts(
+        let (facts, position) = try await context.reader.customerFacts(
             customer, environment: environment, knownAt: try call.knownAt(), app: call.scope.app)
         let timelines = facts.timelines().filter { wanted == nil || $0.entitlementID == wanted }
         return try .document(
@@ -56,7 +68,7 @@ extension Application {
     }
 
     /// `GET /v1/customers?transaction_id`, `?app_account_token`, `?app_transaction_id` or `?order_id`.
-    func customers(_ call: Call) async throws -> HTTPResponse {
+    func find(_ call: Call) async throws -> HTTPResponse {
         let lookups: [CustomerLookup?] = [
             try call.text(.transactionID).map { .transactionID($0) },
             try call.text(.appAccountToken).map { .appAccountToken($0) },
@@ -70,11 +82,11 @@ extension Application {
                 "Give exactly one of transaction_id, app_account_token, app_transaction_id and order_id.")
         }
         if let order { given = try await originals(ofOrder: order, call).sorted().map { .transactionID($0) } }
-        let position = try await reader.status().position
+        let position = try await context.reader.status().position
         var matches: [CustomerMatch] = []
         var hasMore = false
         for lookup in given {
-            let found = try await reader.customers(lookup, only: call.scope)
+            let found = try await context.reader.customers(lookup, only: call.scope)
             for match in found.matches where !matches.contains(match) { matches.append(match) }
             hasMore = hasMore || found.hasMore
         }
@@ -89,12 +101,23 @@ extension Application {
             position: position)
     }
 
-    func wait(for position: Int64) async throws {
-        guard try await positions.reaches(position, within: limits.positionWait) else {
+    /// What an order of the App Store's is of, by the store's own word.
+    private func originals(ofOrder orderID: String, _ call: Call) async throws -> Set<String> {
+        // No such order is asked about; a key of the sandbox may not learn of production.
+        guard call.scope.environment ?? .production == .production else { return [] }
+        do {
+            let scope = call.scope.app
+            let found = try await within(context.limits.storePatience) { [checks, limits = context.limits] in
+                try await checks.originals(ofOrder: orderID, only: scope, within: limits.storePatience)
+            }
+            guard let found else { throw StoreAPIError(.outOfTime, of: .order, "the store took too long") }
+            return found
+        } catch let refusal as StoreChecks.Refusal {
             throw Problem(
-                .positionNotReached,
-                "The ledger did not reach position \(position) within \(limits.positionWait); ask again.",
-                param: "min_position")
+                .unprocessable, "Order ids are looked up at the store, and \(refusal).", param: Parameter.orderID.name)
+        } catch let error as StoreAPIError {
+            context.logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
+            throw Problem(error, now: context.now(), recordsAnswers: false)
         }
     }
 }

@@ -37,6 +37,17 @@ actor PositionWatcher {
         }
     }
 
+    /// Waits for the log to reach a position that a request names.
+    ///
+    /// - Throws: `position_not_reached` where it does not in time, or what `reaches` throws.
+    func wait(for position: Int64, within wait: Duration) async throws {
+        guard try await reaches(position, within: wait) else {
+            throw Problem(
+                .positionNotReached,
+                "The ledger did not reach position \(position) within \(wait); ask again.", param: "min_position")
+        }
+    }
+
     private func poll() async {
         while !waiters.isEmpty {
             try? await clock.sleep(for: Self.interval)

@@ -1,10 +1,21 @@
-import AppStoreServer
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+/// Takes what devices post, and answers where their customers stand.
+struct ReconcileHandler: Sendable {
+    let context: ServiceContext
+    let writer: LedgerWriter
+    let postings: PostingVerifier
+    let admission: Admission
+    let tokens: CustomerTokens
+    let passes: PassIssuer
+    /// The ledger's own id, by which devices notice that they speak to another one.
+    let ledgerID: String?
+    /// Where reconciliations that can be answered again are left for the event loop.
+    let launches = Mailbox<RememberedLaunch>(limit: 1024)
+
     /// `POST /v1/customers/{id}/reconcile`: a device's signed statements against the truth.
     ///
     /// What says something new is recorded first, then whose it is; the answer is read when there is nothing left to
@@ -12,11 +23,11 @@ extension Application {
     func reconcile(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(ReconcileRequest.self)
-        try payForSignatures(request.signedTransactions.count + request.signedRenewalInfos.count, call)
-        let posting = try await verify(request, call)
+        try admission.payForSignatures(request.signedTransactions.count + request.signedRenewalInfos.count, call)
+        let posting = try await postings.verify(request, call)
         // A customer token was made for whom it names, and a publishable key proves it by what it posts.
         if call.isSentWithSecretKey, posting.appCustomer != customer {
-            try await checkMayName(customer, call.scope, param: nil)
+            try await context.reader.checkMayName(customer, call.scope, param: nil)
         }
         let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
         var first: ReconcileDecision?
@@ -24,7 +35,7 @@ extension Application {
         for attempt in 1...Self.reconcileAttempts {
             var decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, question,
-                snapshot: try await reader.snapshot(question), repeating: repeating)
+                snapshot: try await context.reader.snapshot(question), repeating: repeating)
             // Before anything is decided about whose the rest is. Where somebody else came first, that is seen next time.
             if let login = try await login(&decision, call) {
                 _ = try await append([login])
@@ -71,7 +82,7 @@ extension Application {
         guard decision.login != nil, let app = decision.posting.appCustomer,
             case .customerToken(let token) = call.credential, let only = token.bundleID.map({ AppScope($0) })
         else { return decision.loginDraft() }
-        let snapshot = try await reader.snapshot(
+        let snapshot = try await context.reader.snapshot(
             LedgerQuestion(of: app, decision.posting.environment, customers: [app.value]))
         let (facts, number) = (snapshot.facts, snapshot.number(of: app, unknownAs: 1))
         if facts.ownership.owns(number, outside: only, among: facts.originals.values) {
@@ -79,7 +90,7 @@ extension Application {
             return nil
         }
         // It was read later than what was decided on; what changes between the two is seen next time.
-        return decision.loginDraft(restingOn: try await knownNames(of: snapshot.connected))
+        return decision.loginDraft(restingOn: try await context.reader.knownNames(of: snapshot.connected))
     }
 
     /// The original transactions of which devices have repeated more than is recorded a day; the others pay for what they
@@ -93,10 +104,12 @@ extension Application {
             let key = OriginalKey(environment: decision.posting.environment, originalTransactionID: original)
             return (payer: RateLimiter.Subject.repetitions(key), original: original, bytes: bytes)
         }
-        let most = limits.rates.repetitions.burst
-        let spent = repeated.filter { rateLimiter.standing(of: $0.payer, at: now).tokens < min($0.bytes, most) }
-        if spent.isEmpty { for item in repeated { rateLimiter.charge(item.payer, item.bytes, at: now) } }
-        for item in spent { metrics.count(.rateLimited, [item.payer.kind]) }
+        let most = context.limits.rates.repetitions.burst
+        let spent = repeated.filter {
+            admission.rateLimiter.standing(of: $0.payer, at: now).tokens < min($0.bytes, most)
+        }
+        if spent.isEmpty { for item in repeated { admission.rateLimiter.charge(item.payer, item.bytes, at: now) } }
+        for item in spent { context.metrics.count(.rateLimited, [item.payer.kind]) }
         return spent.map(\.original)
     }
 
@@ -105,13 +118,13 @@ extension Application {
     private func abandoned(_ decision: ReconcileDecision) async throws -> Set<String> {
         let candidates = decision.nameless
         guard !candidates.isEmpty else { return [] }
-        let known = try await reader.customerIDs(of: candidates.map(\.owner))
+        let known = try await context.reader.customerIDs(of: candidates.map(\.owner))
         return Set(candidates.filter { known[$0.owner] == nil }.map(\.originalTransactionID))
     }
 
     private func reported(_ decision: ReconcileDecision) async throws -> [String: [IdentityRef]] {
         let conflicts = decision.reconciliation.conflicts.map(\.originalTransactionID)
-        return conflicts.isEmpty ? [:] : try await reader.conflicts(on: conflicts, decision.posting.environment)
+        return conflicts.isEmpty ? [:] : try await context.reader.conflicts(on: conflicts, decision.posting.environment)
     }
 
     /// Appends drafts at once; those in conflict with what somebody else appended first are left out.
@@ -132,43 +145,21 @@ extension Application {
         }
     }
 
-    /// Verifies what a device posts, and holds it to a configured app.
-    func verify(_ request: ReconcileRequest, _ call: Call) async throws -> ReconcilePosting {
-        let app = try call.app(request)
-        let environment = try call.environment(request)
-        guard let served = statements.environments(of: app) else {
-            throw Problem(.unknownApp, "No app with this bundle id is configured here.", param: "app")
-        }
-        func checkServed(_ environment: StoreEnvironment) throws(Problem) {
-            guard !served.contains(environment) else { return }
-            throw Problem(
-                .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
-        }
-        if let environment { try checkServed(environment) }
-        let posting = try await verifying(for: call.request, isTrusted: call.isSentWithSecretKey) { work in
-            ReconcilePosting(
-                request, app: app, environment: environment, with: statements, trust: deviceTrust, now: now(),
-                work: &work)
-        }
-        try checkServed(posting.environment)
-        return posting
-    }
-
     private func count(_ posting: ReconcilePosting, _ decision: ReconcileDecision) {
         for verdict in decision.reconciliation.verdicts {
-            metrics.count(.statements, [verdict.isNews ? "recorded" : "known"])
+            context.metrics.count(.statements, [verdict.isNews ? "recorded" : "known"])
         }
-        for case .failure(let refusal) in posting.transactions { metrics.count(.statements, [refusal.code]) }
-        for case .failure(let refusal) in posting.renewals { metrics.count(.statements, [refusal.code]) }
-        for _ in decision.reconciliation.conflicts { metrics.count(.conflicts, []) }
+        for case .failure(let refusal) in posting.transactions { context.metrics.count(.statements, [refusal.code]) }
+        for case .failure(let refusal) in posting.renewals { context.metrics.count(.statements, [refusal.code]) }
+        for _ in decision.reconciliation.conflicts { context.metrics.count(.conflicts, []) }
     }
 
     /// - Parameter isNews: whether something was, or is still to be, recorded.
     private func answer(
         _ decision: ReconcileDecision, first: ReconcileDecision, _ request: ReconcileRequest, _ call: Call, isNews: Bool
     ) async throws -> HTTPResponse {
-        let at = now()
-        let decision = try await decision.withOwnFacts(from: reader)
+        let at = context.now()
+        let decision = try await decision.withOwnFacts(from: context.reader)
         let facts = decision.facts
         let (answers, answersUntil) = facts.answersHolding(at: at)
         let claims = decision.compared(request.claims)
@@ -178,10 +169,10 @@ extension Application {
         let isProven = decision.proof != .none
         let pass =
             isProven
-            ? try passKeys.pass(
+            ? try passes.keys.pass(
                 customer: decision.customer, audience: decision.posting.app,
                 environment: decision.posting.environment, answers: answers, position: position, now: at,
-                ttl: passTTL) : nil
+                ttl: passes.ttl) : nil
         func document(at: Timestamp, position: Int64, pass: String?) -> ReconciliationDocument {
             ReconciliationDocument(
                 customerID: decision.customer.value, environment: decision.posting.environment, position: position,
@@ -228,33 +219,6 @@ extension Application {
         else { return nil }
         return LaunchKey(
             authorization: authorization.utf8, target: call.request.target.utf8, body: call.request.body,
-            sha256: sha256)
-    }
-}
-
-extension Call {
-    var isSentWithSecretKey: Bool { if case .secretKey = credential { true } else { false } }
-
-    /// The app the request is about: the one it names, else the credential's.
-    fileprivate func app(_ request: ReconcileRequest) throws(Problem) -> String {
-        let only = credential?.onlyBundleID
-        guard let app = request.app ?? only else {
-            throw Problem(.malformedRequest, "Name the app by its bundle id.", param: "app")
-        }
-        if let only, !only.utf8.elementsEqual(app.utf8) {
-            throw Problem(.forbidden, "This credential is for another app.", param: "app")
-        }
-        return app
-    }
-
-    /// The environment that the request or its credential names, else production; `nil` where the request asks for that
-    /// of what was posted.
-    fileprivate func environment(_ request: ReconcileRequest) throws(Problem) -> StoreEnvironment? {
-        if request.environment == .auto, try value(of: .environment) == nil,
-            credential?.onlyEnvironment == nil
-        {
-            return nil
-        }
-        return try environment(named: request.environment?.named)
+            sha256: context.sha256)
     }
 }

@@ -6,17 +6,28 @@ import HTTPServer
 import Ledger
 import StripePayloads
 
-extension Application {
+/// Takes Stripe's webhooks.
+struct StripeHandler: Sendable {
+    let context: ServiceContext
+    let writer: LedgerWriter
+    /// Without a secret each webhook is refused.
+    let webhooks: StripeWebhooks
+    /// Reads what an event does not say by itself; `nil`: nobody does here.
+    let lookups: StripeLookups?
+    let admission: Admission
+    let streams: StreamsReading
+    let catalogWatch: CatalogWatch
+
     /// `POST /v1/notifications/stripe`: verify, append, and only then say so.
-    func receiveStripeEvent(_ call: Call) async throws -> HTTPResponse {
+    func receive(_ call: Call) async throws -> HTTPResponse {
         do {
             let (event, webhook) = try await verifiedStripeEvent(call)
             let outcome = try await writer.append(EventDraft(event, webhook))
-            metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
+            context.metrics.count(.verdicts, [outcome.isDuplicate ? "duplicate" : "accepted"])
             // Also what was sent again: the first may still be at it.
             await complete(event, at: outcome.position)
             if outcome.isDuplicate {
-                await streams.hearWeb(event.environment, at: now())
+                await streams.hearWeb(event.environment, at: context.now())
             } else {
                 await note(event, outcome)
             }
@@ -25,25 +36,25 @@ extension Application {
                 position: outcome.position)
         } catch {
             let problem = Problem(error)
-            metrics.count(.verdicts, [problem.code.rawValue])
+            context.metrics.count(.verdicts, [problem.code.rawValue])
             throw problem
         }
     }
 
     /// Verifies the signature before anything of the body is read.
     private func verifiedStripeEvent(_ call: Call) async throws -> (StripeEvent, SignedWebhook) {
-        guard !stripe.isEmpty else {
+        guard !webhooks.isEmpty else {
             throw Problem(.unknownApp, "No account of Stripe's is configured here: see `stripe` in the configuration.")
         }
         let header = try call.value(of: .stripeSignature) ?? ""
         let body = call.request.body
-        return try await verifying(for: call.request) { work in
+        return try await admission.verifying(for: call.request) { work in
             let start = ContinuousClock.now
-            defer { metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
+            defer { context.metrics.observe(.verificationDuration, [], start.duration(to: .now) / .seconds(1)) }
             let (signer, webhook) = try verifySignature(header, body, &work)
             let event: StripeEvent
             do throws(PayloadError) {
-                event = try StripeEvent(parsing: body, sha256: sha256)
+                event = try StripeEvent(parsing: body, sha256: context.sha256)
             } catch {
                 switch error {
                 case .malformed(let what): throw Problem(.malformedRequest, "The body is no JSON object: \(what).")
@@ -66,20 +77,20 @@ extension Application {
     ) throws(NotificationRefusal) -> (StoreEnvironment, SignedWebhook) {
         do throws(StripeSignatureFailure) {
             let webhook = try SignedWebhook(signature: header, body: body)
-            return (try stripe.verify(webhook, now: now()), webhook)
+            return (try webhooks.verify(webhook, now: context.now()), webhook)
         } catch {
-            work.waste(stripe.cost(of: body))
+            work.waste(webhooks.cost(of: body))
             throw NotificationRefusal(.untrustedSignature, "\(error)")
         }
     }
 
     /// Counts what it is and what is odd about it, and says the latter.
     private func note(_ event: StripeEvent, _ outcome: AppendOutcome) async {
-        metrics.count(.notifications, [event.label])
-        tell(
+        context.metrics.count(.notifications, [event.label])
+        context.tell(
             event.fact.remarks, and: await catalogWatch.remarks(on: event.fact), of: "an event of Stripe's", outcome,
             in: event.environment)
-        await WebConflicts(reader: reader, metrics: metrics, logger: logger)
+        await WebConflicts(reader: context.reader, metrics: context.metrics, logger: context.logger)
             .note(event.fact, event.environment, at: outcome.position)
     }
 
@@ -90,16 +101,16 @@ extension Application {
     ///
     /// Where Stripe cannot be asked now, the event is kept all the same: what is owed stands in the database.
     private func complete(_ event: StripeEvent, at position: Int64) async {
-        guard let stripeLookups else { return }
+        guard let lookups else { return }
         do {
             try await within(Self.longestLookup) {
                 // First, because that needs nothing of Stripe's.
-                try await stripeLookups.settle(tracedBy: event.fact, event.environment)
+                try await lookups.settle(tracedBy: event.fact, event.environment)
                 guard event.followUps.contains(where: { $0.urgency == .now }) else { return }
-                try await stripeLookups.settle(position, event.environment, within: Self.longestLookup)
+                try await lookups.settle(position, event.environment, within: Self.longestLookup)
             }
         } catch {
-            logger.log(
+            context.logger.log(
                 .warning, "what an event of Stripe's means cannot be read now; it is tried again",
                 [("position", .integer(position)), ("error", .string("\(error)"))])
         }

@@ -28,13 +28,19 @@ package struct Webhooks: Sendable {
     }
 }
 
-extension Application {
+/// Makes, changes, shows and tries endpoints of webhooks.
+struct EndpointHandlers: Sendable {
+    let context: ServiceContext
+    let commands: CommandRunner
+    /// `nil`: nobody is told of anything.
+    let webhooks: Webhooks?
+
     /// `POST /v1/webhook_endpoints`.
-    func createEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func create(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(EndpointRequest.self)
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             let order = try order(request, call.scope, allowsPrivate: webhooks.allowsPrivate)
             do {
                 return .answer(try await webhooks.endpoints.create(order, deduplication))
@@ -48,11 +54,11 @@ extension Application {
     }
 
     /// `PATCH /v1/webhook_endpoints/{id}`.
-    func changeEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func change(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(EndpointChangeRequest.self)
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             if let only = call.scope.environment, let asked = request.environment, asked != only {
                 throw Problem(.forbidden, "This credential is for \(only.rawValue) alone.", param: "environment")
@@ -71,7 +77,7 @@ extension Application {
     }
 
     /// `GET /v1/webhook_endpoints`.
-    func listEndpoints(_ call: Call) async throws -> HTTPResponse {
+    func list(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let (after, limit) = try call.page()
         try await webhooks.endpoints.refresh()
@@ -80,22 +86,22 @@ extension Application {
         let standings = try await webhooks.endpoints.standings(of: page.map(\.id))
         return try .document(
             ListDocument(
-                items: page.map { EndpointDocument($0, standings[$0.id], in: webhooks.endpoints, at: now()) },
+                items: page.map { EndpointDocument($0, standings[$0.id], in: webhooks.endpoints, at: context.now()) },
                 hasMore: own.count > page.count,
                 nextAfter: page.last?.position ?? after))
     }
 
     /// `GET /v1/webhook_endpoints/{id}`.
-    func showEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func show(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         return try .document(try await document(of: try call.value(of: .endpoint) ?? "", call.scope, webhooks))
     }
 
     /// `DELETE /v1/webhook_endpoints/{id}`.
-    func deleteEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func delete(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             return .answer(try await webhooks.endpoints.change(endpoint.id, .removed, deduplication))
         } answer: { position in
@@ -106,11 +112,11 @@ extension Application {
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/rotate_secret`.
-    func rotateEndpointSecret(_ call: Call) async throws -> HTTPResponse {
+    func rotateSecret(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(SecretRotationRequest.self)
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             return .answer(
                 try await webhooks.endpoints.rotateSecret(
@@ -121,12 +127,12 @@ extension Application {
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/pause`.
-    func pauseEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func pause(_ call: Call) async throws -> HTTPResponse {
         try await change(call, to: .paused(.ordered)) { $0.pause == nil }
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/resume`.
-    func resumeEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func resume(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         return try await change(call, to: .resumed) { try await webhooks.endpoints.isHeldUp($0) }
     }
@@ -135,8 +141,8 @@ extension Application {
         _ call: Call, to change: EndpointFact.Change, where isNews: (Endpoint) async throws -> Bool
     ) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             if try await isNews(endpoint) {
                 return .answer(try await webhooks.endpoints.change(endpoint.id, change, deduplication))
@@ -151,9 +157,9 @@ extension Application {
     }
 
     /// `POST /v1/webhook_endpoints/{id}/actions/test`: sends something to try it with, at once.
-    func testEndpoint(_ call: Call) async throws -> HTTPResponse {
+    func test(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        return try await carryOutOnce(call) {
+        return try await commands.carryOutOnce(call) {
             HTTPResponse.json($0)
         } body: { command in
             let endpoint = try await endpoint(call, webhooks)
@@ -164,9 +170,10 @@ extension Application {
             guard endpoint.pause == nil else {
                 throw Problem(.unprocessable, "The endpoint is paused, so that nothing is sent to it; resume it first.")
             }
-            _ = try await webhooks.projector.catchUp(to: endpoint.position, within: limits.positionWait, now: now)
+            _ = try await webhooks.projector.catchUp(
+                to: endpoint.position, within: context.limits.positionWait, now: context.now)
             let body = try WireJSON.encode(EndpointTestDocument(endpoint: endpoint.id))
-            let answer = try await webhooks.list.test(endpoint.id, body: body, at: now(), once: command) {
+            let answer = try await webhooks.list.test(endpoint.id, body: body, at: context.now(), once: command) {
                 try WireJSON.encode(DeliveryDocument($0, isPaused: false))
             }
             guard let answer else { throw Problem.unavailable("The endpoint is not followed yet; send it again.") }
@@ -182,7 +189,7 @@ extension Application {
         func answer(_ done: Redelivered) throws -> HTTPResponse {
             try .document(RedeliveryDocument(endpoint: id, deliveries: done.count, nextAfter: done.next))
         }
-        return try await carryOutOnce(call) {
+        return try await commands.carryOutOnce(call) {
             try Redelivered(kept: $0).map(answer)
         } body: { command in
             let endpoint = try await endpoint(call, webhooks)
@@ -207,7 +214,7 @@ extension Application {
     }
 
     /// `GET /v1/webhook_endpoints/{id}/deliveries`.
-    func endpointDeliveries(_ call: Call) async throws -> HTTPResponse {
+    func deliveries(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let endpoint = try await endpoint(call, webhooks)
         let (after, limit) = try call.page()
@@ -244,11 +251,11 @@ extension Application {
     ) async throws -> EndpointDocument {
         let endpoint = try await endpoint(id, scope, webhooks)
         let standing = try await webhooks.endpoints.standings(of: [id])[id]
-        return EndpointDocument(endpoint, standing, in: webhooks.endpoints, at: now())
+        return EndpointDocument(endpoint, standing, in: webhooks.endpoints, at: context.now())
     }
 
     private func endpointFact(at position: Int64) async throws -> EndpointFact {
-        guard case .access(.endpoint(let fact)) = try await event(at: position).fact else {
+        guard case .access(.endpoint(let fact)) = try await context.reader.recordedEvent(at: position).fact else {
             throw LedgerError(.corrupt, "the event at position \(position) is about no endpoint")
         }
         return fact
@@ -264,7 +271,7 @@ extension Application {
         _ call: Call, at position: Int64, _ webhooks: Webhooks, unknown: [String] = [], tellsSecret: Bool = false
     ) async throws -> HTTPResponse {
         let fact = try await endpointFact(at: position)
-        let kept = try await kept(for: call) {
+        let kept = try await commands.kept(for: call) {
             let endpoint = try await endpoint(fact.endpointID, call.scope, webhooks)
             let standing = try await webhooks.endpoints.standings(of: [endpoint.id])[endpoint.id]
             let remarks = EndpointChoices.remarks(

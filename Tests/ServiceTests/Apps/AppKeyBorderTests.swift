@@ -223,7 +223,7 @@ struct AppKeyBorderTests {
         }
         try await rig.notify(Self.foreign("301", token: Self.people[0], appTransaction: "801"), uuid: "301")
         let scope = LogScope(environment: nil, app: AppScope(ServiceRig.bundleID))
-        let reader = rig.application.reader
+        let reader = rig.context.reader
         for (scope, most, originals, hasMore) in [
             (scope, 1, ["201"], true), (scope, 2, ["201", "202"], false), (scope, 3, ["201", "202"], false),
             (.whole, 2, ["100", "101"], true), (.whole, 8, nil, false), (.whole, 7, nil, true),

@@ -91,7 +91,7 @@ struct AppKeyPropertyTests {
     private static func isKnown(
         _ customer: String, _ environment: String, _ position: Int64, _ world: TwoApps
     ) async throws -> Bool {
-        let history = try await world.own.application.reader.history(
+        let history = try await world.own.context.reader.history(
             of: #require(CustomerID(customer)), environment: #require(StoreEnvironment(rawValue: environment)),
             knownAt: .position(position))
         return history.events.contains { event in

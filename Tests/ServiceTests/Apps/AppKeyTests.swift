@@ -44,7 +44,7 @@ struct AppKeyTests {
         #expect(transfer.status == 200, "\(transfer.text)")
         let moved = try await rig.head()
         _ = try await rig.command("transfer", "c-9", #"{"undo":\#(moved)}"#)
-        _ = try await rig.application.writer.append(
+        _ = try await rig.ledger.writer.append(
             EventDraft(
                 StoreRequestFact(
                     bundleID: ServiceRig.otherBundleID, originalTransactionID: "555000000000002",

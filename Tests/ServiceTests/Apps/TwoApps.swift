@@ -197,7 +197,7 @@ struct TwoApps {
 
     /// Whom an id stands for by the links, which both ledgers were told of.
     private func customer(_ id: String, _ environment: StoreEnvironment) async throws -> String {
-        let reader = own.application.reader
+        let reader = own.context.reader
         let facts = try await reader.history(
             of: #require(CustomerID(id)), environment: environment, knownAt: .head
         ).facts()

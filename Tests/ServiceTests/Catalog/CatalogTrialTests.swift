@@ -128,11 +128,11 @@ struct CatalogTrialTests {
                 milliseconds: life.world.start + Int64.random(in: 0...500, using: &random) * 86_400_000
             ).description
             let proposed = try Self.proposal(life.world, &random)
-            let head = try await rig.application.reader.status().position
+            let head = try await rig.context.reader.status().position
             let before = try await Self.held(rig, customers, at: at)
             let trial = try await Self.attempt(rig, proposed, "at=\(at)")
             #expect(trial.complete && trial.nextAfter == nil && trial.knownAt == head)
-            #expect(try await rig.application.reader.status().position == head, "it recorded something")
+            #expect(try await rig.context.reader.status().position == head, "it recorded something")
             #expect(try await Self.held(rig, customers, at: at) == before)
             #expect(trial.catalogPosition <= head)
 

@@ -55,7 +55,7 @@ extension ServiceRig {
     func wait(seconds: Int64 = 60) { clock.now = clock.now.adding(milliseconds: seconds * 1000) }
 
     var head: Int64 {
-        get async throws { try await application.reader.status().position }
+        get async throws { try await context.reader.status().position }
     }
 
     /// A purchase of its own, by the customer a token stands for; by nobody without one.

@@ -196,7 +196,7 @@ struct GrantCommandTests {
     @Test("explain names what the customer claimed in vain")
     func refusedClaim() async throws {
         let rig = try await EntitlementsTests.rig()
-        _ = try await rig.application.writer.append(
+        _ = try await rig.ledger.writer.append(
             EventDraft(
                 environment: .production, source: .device, occurredAt: nil,
                 fact: .conflict(

@@ -114,7 +114,7 @@ struct TokenTests {
         ]
         for row in table {
             let issuedAt = now.adding(milliseconds: row.from * 1000)
-            let text = try await rig.application.tokens.make(
+            let text = try await rig.ledger.tokens.make(
                 CustomerTokenClaims(
                     customerID: customer, environment: .production, bundleID: nil, issuedAt: issuedAt,
                     expiresAt: issuedAt.adding(milliseconds: row.seconds * 1000)))
@@ -132,7 +132,7 @@ struct TokenTests {
         ).secret
         let answer = try await Self.ask(rig, key: key)
         guard case .string(let text) = try answer.json["token"],
-            case .valid(let token) = try await rig.application.tokens.verify(text, now: rig.clock.now)
+            case .valid(let token) = try await rig.ledger.tokens.verify(text, now: rig.clock.now)
         else {
             Issue.record("\(answer.text)")
             return
@@ -192,9 +192,10 @@ struct TokenTests {
         _ = try await Self.ask(rig, idempotency: "old")
         rig.clock.now = try instant("2026-11-21T12:00:00.000Z")
         _ = try await Self.ask(rig, idempotency: "new")
-        let app = rig.application
         let sweep = Task {
-            await CommandKeySweep(keys: app.commandKeys, watch: rig.watch(), logger: app.logger, now: app.now).run()
+            await CommandKeySweep(
+                keys: rig.ledger.commandKeys, watch: rig.watch(), logger: rig.context.logger, now: rig.context.now
+            ).run()
         }
         var kept: [String] = []
         repeat {

@@ -101,7 +101,7 @@ struct ConsoleSessionTests {
         func send(_ headers: [(String, String)]) async throws -> HTTPResponse {
             try await rig.send("POST", path, headers: headers, body: body)
         }
-        let head = try await rig.application.reader.status().position
+        let head = try await rig.context.reader.status().position
         #expect(try await send(visitor.read).verdict == "403 forbidden")
         #expect(try await send(visitor.read + [("Console-Token", "")]).verdict == "403 forbidden")
         #expect(try await send(visitor.read + [("Console-Token", other.token)]).verdict == "403 forbidden")
@@ -109,7 +109,7 @@ struct ConsoleSessionTests {
             let headers = visitor.read + [("Console-Token", visitor.token), ("Sec-Fetch-Site", site)]
             #expect(try await send(headers).verdict == "403 forbidden")
         }
-        #expect(try await rig.application.reader.status().position == head)
+        #expect(try await rig.context.reader.status().position == head)
         #expect(try await send(visitor.command).status == 200)
         // Beside a key the cookie says nothing.
         let withKey = try await send([("Authorization", "Bearer \(rig.admin)")] + visitor.read)
@@ -197,7 +197,7 @@ struct ConsoleSessionTests {
     @Test("a link signs in once, for ten minutes, and ends with its key")
     func links() async throws {
         let rig = try await ServiceRig.make()
-        let sessions = try #require(rig.application.console)
+        let sessions = try #require(rig.application.console.sessions)
         let (key, secret) = try await rig.keys.create(name: "k", scopes: [.eventsRead])
         let found = try #require(try await rig.keys.find(id: key.id))
         #expect(try await rig.keys.find(id: "key_none") == nil)

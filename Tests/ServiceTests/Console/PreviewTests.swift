@@ -21,13 +21,13 @@ struct PreviewTests {
         _ rig: ServiceRig, _ customer: String, _ action: String, _ body: String, names: [String],
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> HTTPResponse {
-        let head = try await rig.application.reader.status().position
+        let head = try await rig.context.reader.status().position
         let answer = try await post(rig, customer, "preview", #"{"\#(action)":\#(body)}"#)
         try #require(answer.status == 200, "\(answer.text)", sourceLocation: sourceLocation)
         let preview = try WireJSON.decode(PreviewDocument.self, from: answer.body)
         #expect(preview.knownAt == head, sourceLocation: sourceLocation)
         #expect(preview.customers.map(\.customerID) == names, sourceLocation: sourceLocation)
-        #expect(try await rig.application.reader.status().position == head, sourceLocation: sourceLocation)
+        #expect(try await rig.context.reader.status().position == head, sourceLocation: sourceLocation)
         for side in preview.customers {
             #expect(try await read(rig, side.customerID) == ids(side.before), sourceLocation: sourceLocation)
         }

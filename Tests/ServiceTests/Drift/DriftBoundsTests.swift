@@ -79,7 +79,7 @@ struct DriftBoundsTests {
         #expect(list.items.last?.explanation == DriftCause.tooMuchKnown.sentence)
         let watch = DriftWatch(
             projector: DriftProjector(pool: rig.pool), register: DriftRegister(pool: rig.pool),
-            metrics: rig.application.metrics, watch: nil)
+            metrics: rig.context.metrics, watch: nil)
         try await watch.look()
         let metrics = try await rig.get("/metrics").text
         #expect(metrics.contains(#"rightful_drift_not_compared{environment="production"} 1"#))
@@ -102,16 +102,16 @@ struct DriftBoundsTests {
             for number in first..<first + count {
                 if number >= first + 100 { try await group.next() }
                 let fact = TransactionFact(
-                    payloadHash: rig.application.sha256(Array("\(number)".utf8)), signedDate: day(1),
+                    payloadHash: rig.context.sha256(Array("\(number)".utf8)), signedDate: day(1),
                     transactionID: "\(number)", originalTransactionID: "\(number)", productID: product,
                     bundleID: ServiceRig.bundleID, kind: .known(.nonConsumable), purchaseDate: day(1),
                     accountToken: IdentityRef(0))
                 let notification = NotificationFact(
                     type: "ONE_TIME_CHARGE", subtype: nil, uuid: "fill-\(number)", signedDate: day(1),
-                    payloadHash: rig.application.sha256(Array("n\(number)".utf8)), bundleID: ServiceRig.bundleID,
+                    payloadHash: rig.context.sha256(Array("n\(number)".utf8)), bundleID: ServiceRig.bundleID,
                     transaction: fact, renewal: nil, remarks: [])
                 group.addTask {
-                    _ = try await rig.application.writer.append(
+                    _ = try await rig.ledger.writer.append(
                         EventDraft(
                             environment: .production, source: .notification, type: "purchased", occurredAt: day(1),
                             fact: .notification(notification), identities: [customer],

@@ -101,7 +101,7 @@ struct DriftRouteTests {
         let rig = try await Self.filled()
         let watch = DriftWatch(
             projector: DriftProjector(pool: rig.pool), register: DriftRegister(pool: rig.pool),
-            metrics: rig.application.metrics, watch: nil)
+            metrics: rig.context.metrics, watch: nil)
         try await watch.look()
         let metrics = try await rig.get("/metrics").text
         for line in [

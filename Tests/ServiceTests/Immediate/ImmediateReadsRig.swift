@@ -32,10 +32,8 @@ final class ServedInstance: Sendable {
             ledger: LedgerAccess(
                 writer: writer, keys: APIKeyStore(pool: pool, writer: writer),
                 tokens: CustomerTokens(keys: DatabaseTokenKeys(pool: pool), lifetime: limits.keyLifetime),
-                commandKeys: CommandKeys(pool: pool), ledgerID: rig.application.ledgerID, schemaRefusal: { nil }),
-            trust: StoreTrust(
-                notifications: rig.application.verifier, statements: rig.application.statements,
-                devices: rig.application.deviceTrust), passes: PassIssuer(keys: rig.application.passKeys))
+                commandKeys: CommandKeys(pool: pool), ledgerID: rig.ledger.ledgerID, schemaRefusal: { nil }),
+            trust: rig.trust, passes: rig.passes)
         let instance = try ServedInstance(application, metrics)
         // The first reads are answered the general way: the key is not remembered, and the session not yet open.
         while instance.immediateReads == 0 {

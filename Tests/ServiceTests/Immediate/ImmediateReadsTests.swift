@@ -79,7 +79,7 @@ struct ImmediateReadsTests {
         Step(name: "transfer undone") { check(try await $0.transfer("32", from: "c-2", to: ann)) },
         Step(name: "purchase of nobody") { try await $0.buy("35", by: nil) },
         Step(name: "claim") { rig in
-            _ = try await rig.application.writer.append(
+            _ = try await rig.ledger.writer.append(
                 EventDraft(
                     environment: .production, source: .api, occurredAt: nil,
                     fact: .claim(ClaimFact(originalTransactionID: "35", customer: IdentityRef(0))),
@@ -144,7 +144,7 @@ struct ImmediateReadsTests {
         let fact = StatementsFact(
             originalTransactionID: "71", transactions: [transaction("71", nil), transaction("72", IdentityRef(0))],
             renewals: [], remarks: [])
-        _ = try await rig.application.writer.append(
+        _ = try await rig.ledger.writer.append(
             EventDraft(
                 environment: .production, source: .device, type: "device_report", occurredAt: nil,
                 fact: .statements(fact), identities: [Self.ann], deduplication: .unique))
@@ -176,7 +176,7 @@ struct ImmediateReadsTests {
                 WebOwner(place: .clientReference, customer: IdentityRef(0)),
                 WebOwner(place: .purchase, customer: IdentityRef(1)),
             ])
-        _ = try await rig.application.writer.append(
+        _ = try await rig.ledger.writer.append(
             EventDraft(
                 environment: .production, source: .stripeAPI, type: WebFact.readingLabel, occurredAt: nil,
                 fact: .web(fact), identities: ["c-7", Self.ann], deduplication: .unique))

@@ -29,7 +29,7 @@ struct LeasedReadsTests {
     func appends(byItself: Bool) async throws {
         let rig = try await EntitlementsTests.rig()
         let instance = try await ServedInstance.start(on: rig)
-        let writer = (byItself ? instance.application : rig.application).writer
+        let writer = (byItself ? instance.application : rig.application).reconcile.writer
         for round in 0..<4 {
             let before = try await Self.leased(instance, rig)
             rig.wait(seconds: 1)

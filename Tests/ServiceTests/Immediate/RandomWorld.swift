@@ -85,7 +85,7 @@ struct RandomWorld {
             let answer = try await rig.put(random.pick(Self.catalogs))
             return "catalog \(answer.status)"
         case 92..<95:
-            let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.application.now)
+            let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.context.now)
             let person = random.pick(Self.people)
             guard let customer = CustomerID(person) else { return "nothing" }
             return "forget \(person) \(try await forgetter.forget(customer) != nil)"
@@ -188,7 +188,7 @@ struct RandomWorld {
         let named = places.map { _ in anybody() }
         fact.owners = places.enumerated().map { WebOwner(place: $1, customer: IdentityRef(Int64($0))) }
         let environment = random.pick([StoreEnvironment.production, .production, .sandbox])
-        _ = try await rig.application.writer.append(
+        _ = try await rig.ledger.writer.append(
             EventDraft(
                 environment: environment, source: .stripeAPI, type: fact.type, occurredAt: nil, fact: .web(fact),
                 identities: named, deduplication: .unique))

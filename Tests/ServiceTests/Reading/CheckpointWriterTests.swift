@@ -18,7 +18,7 @@ struct CheckpointWriterTests {
     ) throws -> CheckpointWriter {
         let key = LogKey(name: "example.com/ledger", privateKey: try .generate())
         return CheckpointWriter(
-            signer: CheckpointSigner(tree: rig.application.reader.tree, key: key),
+            signer: CheckpointSigner(tree: rig.context.reader.tree, key: key),
             directory: CheckpointDirectory(directory), watch: rig.watch(), interval: interval, retry: retry,
             patience: patience, files: files)
     }

@@ -119,7 +119,7 @@ struct ExplainTests {
         let customer = try #require(CustomerID(Purchase.customer))
         let environments = StoreEnvironment.allCases
         let export = try #require(
-            try await rig.application.reader.export(of: customer, environments: environments))
+            try await rig.context.reader.export(of: customer, environments: environments))
         let bytes = try WireJSON.encode(
             CustomerExportDocument(export, customer: customer, environments: environments))
         let text = String(decoding: bytes, as: UTF8.self)
@@ -152,7 +152,7 @@ struct ExplainTests {
     func changedFiles() async throws {
         let rig = try await EntitlementsTests.rig()
         let customer = try #require(CustomerID(Purchase.customer))
-        let export = try #require(try await rig.application.reader.export(of: customer, environments: [.production]))
+        let export = try #require(try await rig.context.reader.export(of: customer, environments: [.production]))
         let text = String(
             decoding: try WireJSON.encode(
                 CustomerExportDocument(export, customer: customer, environments: [.production])), as: UTF8.self)

@@ -236,7 +236,7 @@ extension ServiceRig {
     func command(
         _ fact: LedgerFact, _ identities: [String], environment: StoreEnvironment = .production
     ) async throws -> Int64 {
-        try await application.writer.append(
+        try await ledger.writer.append(
             EventDraft(
                 environment: environment, source: .api, occurredAt: nil, fact: fact, identities: identities,
                 deduplication: .unique)
@@ -245,18 +245,15 @@ extension ServiceRig {
 
     /// Another service on the same database.
     func secondInstance() -> Application {
-        let application = self.application
-        return Application(
+        Application(
             ServiceContext(
-                reader: LedgerReader(pool: pool, now: application.now), limits: application.limits,
+                reader: LedgerReader(pool: pool, now: context.now), limits: context.limits,
                 metrics: Metrics(version: "0.0.0", foldVersion: OriginalState.foldVersion),
-                logger: application.logger, sha256: application.sha256, now: application.now),
+                logger: context.logger, sha256: context.sha256, now: context.now),
             ledger: LedgerAccess(
-                writer: LedgerWriter(pool: pool, now: application.now), keys: keys, tokens: application.tokens,
-                commandKeys: application.commandKeys, schemaRefusal: { nil }),
-            trust: StoreTrust(
-                notifications: application.verifier, statements: application.statements,
-                devices: application.deviceTrust), passes: PassIssuer(keys: application.passKeys))
+                writer: LedgerWriter(pool: pool, now: context.now), keys: keys, tokens: ledger.tokens,
+                commandKeys: ledger.commandKeys, schemaRefusal: { nil }),
+            trust: trust, passes: passes)
     }
 
     static func passKey(_ id: String = "k1") throws -> PassKeyRing.Key {

@@ -152,7 +152,7 @@ struct LoginLinkTests {
     func forgotten() async throws {
         let rig = try await Self.rig()
         _ = try await rig.answer("c-1", Self.posted(rig), key: rig.token("c-1"))
-        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.application.now)
+        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.context.now)
         #expect(try await forgetter.forget(try #require(CustomerID("c-1"))) != nil)
         let token = try await rig.token("c-1")
         let later = HeldTransaction(id: "9", appTransaction: "704")

@@ -150,12 +150,12 @@ struct ReconcileOwnershipTests {
         var work = SignatureWork()
         let posting = ReconcilePosting(
             try WireJSON.decode(ReconcileRequest.self, from: posted.body), app: ServiceRig.bundleID,
-            environment: .production, with: rig.application.statements, trust: DeviceTrustTable(), now: rig.clock.now,
+            environment: .production, with: rig.trust.statements, trust: DeviceTrustTable(), now: rig.clock.now,
             work: &work)
         let question = ReconcileDecision.question(posting, of: customer, credential: nil)
         let decision = ReconcileDecision(
             posting, of: customer, credential: nil, question,
-            snapshot: try await rig.application.reader.snapshot(question), repeating: [])
+            snapshot: try await rig.context.reader.snapshot(question), repeating: [])
         let drafts = decision.ownershipDrafts(reported: [:], abandoned: [])
         #expect(drafts.map(\.type) == ["claimed"])
 

@@ -234,7 +234,7 @@ struct EventWebhookTests {
         try await rig.telling {
             while try await rig.get(endpoint).json["waiting"] != .int(1) { try await Task.sleep(for: .milliseconds(5)) }
         }
-        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.application.now)
+        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.context.now)
         _ = try await forgetter.forget(try #require(CustomerID("c-1")))
         #expect(try await rig.send("POST", endpoint + "/actions/resume", key: rig.admin).status == 200)
         let listed = try await rig.get(endpoint + "/deliveries").json["items"]

@@ -64,7 +64,7 @@ struct CheckHandlerTests {
         let answer = try await rig.check(Self.id).json
         #expect(answer["after"]?["ledger"]?["periods"]?.count == 6)
         #expect(answer["recorded"]?.count ?? 6 < 6, "several transactions in one event")
-        let reader = rig.application.reader
+        let reader = rig.context.reader
         let mine = try WireValue(
             json: """
                 {"customer_id":"\(Self.token)","environment":"production","original_transaction_id":"\(Self.id)"}

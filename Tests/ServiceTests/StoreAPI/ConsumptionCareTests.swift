@@ -86,7 +86,7 @@ struct ConsumptionCareTests {
         // Five attempts each; after these the store takes everything.
         for _ in 0..<15 { stage.store.fail(.status(500, code: 5_000_000)) }
         try await answerer.look()
-        let settled = try await stage.rig.application.reader.events(after: free, limit: 10).events.compactMap {
+        let settled = try await stage.rig.context.reader.events(after: free, limit: 10).events.compactMap {
             if case .storeRequest(let fact) = $0.fact { fact.settles } else { nil }
         }
         #expect(settled == [free] && stage.told().count == 1)
@@ -97,7 +97,7 @@ struct ConsumptionCareTests {
         try await stage.ask("fresh")
         let fresh = try await stage.rig.head()
         try await answerer.look()
-        let order = try await stage.rig.application.reader.events(after: fresh, limit: 10).events.compactMap {
+        let order = try await stage.rig.context.reader.events(after: fresh, limit: 10).events.compactMap {
             if case .storeRequest(let fact) = $0.fact { fact.settles } else { nil }
         }
         #expect(order == [fresh, free - 3, free - 2, free - 1])

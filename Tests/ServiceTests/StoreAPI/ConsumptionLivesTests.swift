@@ -17,7 +17,7 @@ struct ConsumptionLivesTests {
         let catalog = try StoreWorld.standard.catalogFile.encoded()
         #expect(try await rig.put(String(decoding: catalog, as: UTF8.self)).status == 200)
         let client = try #require(rig.asked?.clients.first)
-        let writer = rig.application.writer
+        let writer = rig.ledger.writer
         let answerer = ConsumptionAnswerer(
             StoreEnvironment.allCases.map {
                 ConsumptionAnswerer.ConsentedApp(
@@ -25,8 +25,8 @@ struct ConsumptionLivesTests {
                     policy: ConsumptionPolicy(
                         sampleContentProvided: true, refundPreference: seed == 1 ? .grantProrated : .grantFull,
                         deliversConsumables: seed == 1))
-            }, register: ConsumptionRegister(pool: rig.pool, holder: "one"), reader: rig.application.reader,
-            metrics: rig.application.metrics, logger: rig.application.logger, watch: nil, now: rig.application.now
+            }, register: ConsumptionRegister(pool: rig.pool, holder: "one"), reader: rig.context.reader,
+            metrics: rig.context.metrics, logger: rig.context.logger, watch: nil, now: rig.context.now
         ) { try await writer.append($0) }
         try await answerer.look()
         // Lives that begin once the service runs.
@@ -54,7 +54,7 @@ struct ConsumptionLivesTests {
         var ends: [String: Int] = [:]
         var after: Int64 = 0
         while true {
-            let page = try await rig.application.reader.events(after: after, limit: 1000)
+            let page = try await rig.context.reader.events(after: after, limit: 1000)
             for event in page.events {
                 if event.record.type == "consumption_requested" { asked.append(event.record.position) }
                 guard case .storeRequest(let fact) = event.fact, let position = fact.settles else { continue }

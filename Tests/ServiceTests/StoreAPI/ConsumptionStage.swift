@@ -41,11 +41,11 @@ struct ConsumptionStage {
                 client: client, environment: $0,
                 policy: ConsumptionPolicy(sampleContentProvided: false, refundPreference: preference))
         }
-        let writer = rig.application.writer
+        let writer = rig.ledger.writer
         return ConsumptionAnswerer(
             consents ? consentedApps : [], register: ConsumptionRegister(pool: rig.pool, holder: holder),
-            reader: rig.application.reader, metrics: rig.application.metrics, logger: rig.application.logger,
-            watch: nil, now: rig.application.now,
+            reader: rig.context.reader, metrics: rig.context.metrics, logger: rig.context.logger,
+            watch: nil, now: rig.context.now,
             append: append ?? { try await writer.append($0) })
     }
 
@@ -67,7 +67,7 @@ struct ConsumptionStage {
 
     /// `accepted`, `refused 4000043`, `withheld refunded` and so on: how each question ended.
     func ends() async throws -> [String] {
-        let events = try await rig.application.reader.events(after: 0, limit: 1000).events
+        let events = try await rig.context.reader.events(after: 0, limit: 1000).events
         return events.compactMap { event in
             guard case .storeRequest(let fact) = event.fact else { return nil }
             #expect(event.record.type == "consumption_settled" && event.record.source == .serverAPI)

@@ -203,7 +203,7 @@ struct ConsumptionTests {
     func overtaken() async throws {
         let stage = try await ConsumptionStage()
         try await stage.ask()
-        let writer = stage.rig.application.writer
+        let writer = stage.rig.ledger.writer
         let overtaken = try stage.answerer(append: { draft in
             if case .storeRequest(var fact) = draft.fact, fact.settles != nil {
                 fact.outcome = .tooLate
@@ -281,7 +281,7 @@ struct ConsumptionTests {
         try await healing.sweep()
         try await answerer.look()
         // A page of the history is recorded in any order.
-        let events = try await stage.rig.application.reader.events(after: 0, limit: 1000).events
+        let events = try await stage.rig.context.reader.events(after: 0, limit: 1000).events
         var uuids: [Int64: String] = [:]
         var ends: [String: String] = [:]
         for event in events {

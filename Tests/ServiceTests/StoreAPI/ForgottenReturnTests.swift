@@ -68,7 +68,7 @@ struct ForgottenReturnTests {
         let head = try await rig.head()
         healing.pass(days: 1)
         try await healing.heal()
-        let events = try await rig.application.reader.events(after: head, limit: 100).events
+        let events = try await rig.context.reader.events(after: head, limit: 100).events
         let found = events.flatMap(\.fact.transactions).map(\.transactionID)
         #expect(found == ["7-2"], "the old one is known, and whose it was is not said again")
         #expect(try await rig.entitlements(Self.token).first?.givesAccess == true)

@@ -25,12 +25,11 @@ struct HealingRig {
 
     init(_ rig: ServiceRig, hasCanary: Bool = false, patience: Duration = .zero) {
         self.rig = rig
-        let application = rig.application
-        metrics = application.metrics
+        metrics = rig.context.metrics
         checks = (rig.asked?.clients ?? []).map { client in
             StoreCheck(
-                client: client, statements: application.statements, reader: application.reader, now: application.now
-            ) { try await application.writer.append($0) }
+                client: client, statements: rig.trust.statements, reader: rig.context.reader, now: rig.context.now
+            ) { try await rig.ledger.writer.append($0) }
         }
         var intervals = StreamWatch.Intervals()
         intervals.patience = patience
@@ -38,25 +37,24 @@ struct HealingRig {
             rig.streams.map { stream in
                 (stream, hasCanary ? rig.asked?.clients.first { $0.credentials.bundleID == stream.app } : nil)
             }, projector: WatchProjector(pool: rig.pool), register: StreamRegister(pool: rig.pool),
-            deliveries: application.streamDeliveries, metrics: application.metrics, logger: application.logger,
-            watch: nil,
-            intervals: intervals, now: application.now)
+            deliveries: rig.application.notifications.deliveries, metrics: rig.context.metrics,
+            logger: rig.context.logger, watch: nil, intervals: intervals, now: rig.context.now)
     }
 
     /// What repairs, as a process of its own.
     func repairer(holder: String = "one") -> StoreRepairer {
         StoreRepairer(
             checks.flatMap { check in StoreEnvironment.allCases.map { (check, $0) } },
-            register: CheckRegister(pool: rig.pool, holder: holder), reader: rig.application.reader,
-            metrics: metrics, logger: rig.application.logger, now: rig.application.now)
+            register: CheckRegister(pool: rig.pool, holder: holder), reader: rig.context.reader,
+            metrics: metrics, logger: rig.context.logger, now: rig.context.now)
     }
 
     /// What asks about differences that nothing explains.
     var driftChecks: DriftChecks {
         DriftChecks(
             checks.flatMap { check in StoreEnvironment.allCases.map { (check, $0) } },
-            register: rig.application.reader.driftRegister, reader: rig.application.reader, metrics: metrics,
-            logger: rig.application.logger, now: rig.application.now)
+            register: rig.context.reader.driftRegister, reader: rig.context.reader, metrics: metrics,
+            logger: rig.context.logger, now: rig.context.now)
     }
 
     /// Looks, and asks for the test notifications that are due.
@@ -72,8 +70,8 @@ struct HealingRig {
         for client in rig.asked?.clients ?? [] {
             let sweep = NotificationSweep(
                 client: client, register: SweepRegister(pool: rig.pool, holder: "sweep"),
-                verifier: rig.application.verifier, logger: rig.application.logger, now: rig.application.now
-            ) { try await rig.application.writer.append($0) }
+                verifier: rig.trust.notifications, logger: rig.context.logger, now: rig.context.now
+            ) { try await rig.ledger.writer.append($0) }
             for environment in StoreEnvironment.allCases {
                 let report = try await sweep.run(in: environment, since: since)
                 if environment == .production, client.credentials.bundleID == ServiceRig.bundleID {

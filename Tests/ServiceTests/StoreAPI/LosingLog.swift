@@ -13,7 +13,7 @@ final class LosingLog: Sendable {
     private let isLosing = Mutex(true)
 
     init(_ rig: ServiceRig) async throws {
-        writer = rig.application.writer
+        writer = rig.ledger.writer
         owner = try await rig.database.owner()
     }
 

@@ -21,7 +21,7 @@ struct LostEventsTests {
         let log = try await LosingLog(rig)
         let sweep = NotificationSweep(
             client: try #require(rig.asked?.clients.first), register: SweepRegister(pool: rig.pool, holder: "test"),
-            verifier: rig.application.verifier, logger: rig.application.logger, now: rig.application.now
+            verifier: rig.trust.notifications, logger: rig.context.logger, now: rig.context.now
         ) { try await log.append($0) }
         let error = await #expect(throws: LedgerError.self) { try await sweep.run(in: .production) }
         #expect(error?.code == .invalid)
@@ -37,10 +37,9 @@ struct LostEventsTests {
 
     /// Asks the rig's store, and appends what it says to a log that loses it.
     private static func check(_ rig: ServiceRig, appendingTo log: LosingLog) throws -> StoreCheck {
-        let application = rig.application
-        return StoreCheck(
-            client: try #require(rig.asked?.clients.first), statements: application.statements,
-            reader: application.reader, now: application.now
+        StoreCheck(
+            client: try #require(rig.asked?.clients.first), statements: rig.trust.statements,
+            reader: rig.context.reader, now: rig.context.now
         ) { try await log.append($0) }
     }
 
@@ -84,8 +83,8 @@ struct LostEventsTests {
         let check = try Self.check(rig, appendingTo: log)
         let repairer = StoreRepairer(
             [(check, .production)], register: CheckRegister(pool: rig.pool, holder: "one"),
-            reader: rig.application.reader, metrics: healing.metrics, logger: rig.application.logger,
-            now: rig.application.now)
+            reader: rig.context.reader, metrics: healing.metrics, logger: rig.context.logger,
+            now: rig.context.now)
         for _ in 0..<2 { #expect(await repairer.roundOfAll() == [.checked(1)]) }
         log.stop()
         #expect(await repairer.roundOfAll() == [.checked(1)])

@@ -64,10 +64,10 @@ struct MissedDeliveriesTests {
         let client = try #require(rig.asked?.clients.first)
         let sweep = NotificationSweep(
             client: client, register: SweepRegister(pool: rig.pool, holder: "sweep"),
-            verifier: rig.application.verifier, logger: rig.application.logger, now: rig.application.now
-        ) { try await rig.application.writer.append($0) }
+            verifier: rig.trust.notifications, logger: rig.context.logger, now: rig.context.now
+        ) { try await rig.ledger.writer.append($0) }
         let sweeper = StoreSweeper(
-            [(sweep, .production)], missed: rig.application.missedDeliveries, logger: rig.application.logger,
+            [(sweep, .production)], missed: rig.application.notifications.missed, logger: rig.context.logger,
             intervals: Repetition(
                 regular: .seconds(3600), elsewhere: .seconds(10), retry: .seconds(900), longestRetry: .seconds(900),
                 look: .milliseconds(5)))
@@ -101,7 +101,7 @@ struct MissedDeliveriesTests {
         rig.clock.now = rig.clock.now.adding(milliseconds: 600_000)
         #expect(try await rig.deliver(send("taken")).status == 200)
         func known() async throws -> [String] {
-            try await rig.application.reader.events(after: 0, limit: 100).events.compactMap { shown in
+            try await rig.context.reader.events(after: 0, limit: 100).events.compactMap { shown in
                 guard case .notification(let fact) = shown.fact else { return nil }
                 return fact.uuid
             }

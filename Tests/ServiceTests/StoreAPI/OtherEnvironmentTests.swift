@@ -56,7 +56,7 @@ struct OtherEnvironmentTests {
         try await rig.notify(foreign, uuid: "n1")
         _ = try await rig.answer(mine, Posted(transactions: [try rig.sign(foreign)]))
         try await rig.notify(HeldTransaction(id: "200", token: mine), uuid: "n2")
-        let reader = rig.application.reader
+        let reader = rig.context.reader
         for most in 1...2 {
             let found = try await reader.customers(.appAccountToken(mine), most: most)
             #expect(found.matches.map(\.originalTransactionID) == ["200"] && !found.hasMore, "\(most)")

@@ -33,21 +33,21 @@ struct SweepLatenessTests {
         let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
         let client = try #require(rig.asked?.clients.first)
         let sweep = NotificationSweep(
-            client: client, register: SweepRegister(pool: rig.pool, holder: "one"), verifier: rig.application.verifier,
-            logger: rig.application.logger, now: rig.application.now
-        ) { try await rig.application.writer.append($0) }
+            client: client, register: SweepRegister(pool: rig.pool, holder: "one"), verifier: rig.trust.notifications,
+            logger: rig.context.logger, now: rig.context.now
+        ) { try await rig.ledger.writer.append($0) }
         func standing() async throws -> SweepStanding {
             try #require(try await SweepRegister.standings(rig.pool).first)
         }
         /// The newest that was read from the store's history.
         func newest() async throws -> Timestamp {
             try #require(
-                try await rig.application.reader.events(after: 0, limit: 1000).events
+                try await rig.context.reader.events(after: 0, limit: 1000).events
                     .filter { $0.record.source == .serverAPI }.compactMap(\.record.occurredAt).max())
         }
         func known() async throws -> Set<String> {
             Set(
-                try await rig.application.reader.events(after: 0, limit: 1000).events.flatMap(\.fact.transactions)
+                try await rig.context.reader.events(after: 0, limit: 1000).events.flatMap(\.fact.transactions)
                     .map(\.transactionID))
         }
 

@@ -46,7 +46,7 @@ struct SweepTests {
 
     /// How many notifications the ledger has, by the beginning of their ids.
     private static func known(_ name: String, _ rig: ServiceRig) async throws -> Int {
-        try await rig.application.reader.events(after: 0, limit: 1000).events.count { shown in
+        try await rig.context.reader.events(after: 0, limit: 1000).events.count { shown in
             if case .notification(let fact) = shown.fact { fact.uuid.hasPrefix(name) } else { false }
         }
     }

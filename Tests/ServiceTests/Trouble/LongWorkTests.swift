@@ -132,7 +132,7 @@ struct LongWorkTests {
         _ = try await rig.put(ServiceRig.proCatalog)
         _ = try await rig.notify(Purchase())
         let customer = try #require(CustomerID(Purchase.customer))
-        let history = try await rig.application.reader.history(of: customer, environment: .production)
+        let history = try await rig.context.reader.history(of: customer, environment: .production)
         let question = ExplainQuestion(
             customer: customer, environment: .production, entitlementID: nil, at: rig.clock.now)
         var asked = 0
@@ -163,13 +163,13 @@ private final class Flag: Sendable {
 extension ServiceRig {
     /// Appends so many renewals to the life of the standard purchase.
     fileprivate func prolong(by count: Int) async throws {
-        let writer = application.writer
+        let writer = ledger.writer
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<count {
                 var purchase = Purchase().renewed(uuid: "3838df56-31ab-4e2d-9f44-\(100_000_000_000 + number)")
                 purchase.transaction += "\(number)"
                 let signed = try purchase.signed(by: store)
-                let verified = try application.verifier.verify(signedPayload: signed, now: clock.now)
+                let verified = try trust.notifications.verify(signedPayload: signed, now: clock.now)
                 group.addTask { _ = try await writer.append(EventDraft(verified)) }
             }
             try await group.waitForAll()

@@ -22,7 +22,7 @@ struct WorkWatchTests {
             seen: SeenProjector(pool: rig.pool), tree: TreeProjector(pool: rig.pool),
             charts: ChartProjector(pool: rig.pool),
             watch: watch,
-            logger: rig.application.logger, intervals: intervals)
+            logger: rig.context.logger, intervals: intervals)
         let task = Task { await projections.run() }
         defer { task.cancel() }
         try await Self.wait { try await !failures.list().isEmpty }
@@ -71,6 +71,6 @@ struct WorkWatchTests {
 extension ServiceRig {
     /// Notes what fails on a machine called `here`.
     func watch() -> WorkWatch {
-        WorkWatch(failures: WorkFailures(pool: pool), host: "here", logger: application.logger)
+        WorkWatch(failures: WorkFailures(pool: pool), host: "here", logger: context.logger)
     }
 }

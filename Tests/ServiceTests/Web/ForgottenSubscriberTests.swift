@@ -100,7 +100,7 @@ struct ForgottenSubscriberTests {
     @Test("a reading names nobody again who was forgotten, until a webhook did; what goes on being charged is told")
     func readings() async throws {
         let stripe = try await StripeRig.make()
-        let reader = stripe.rig.application.reader
+        let reader = stripe.rig.context.reader
         let gone = try #require(CustomerID("gone"))
         try await Self.deliver("evt_1", StripeBody.subscription("gone"), to: stripe)
         try await Self.deliver("evt_2", StripeBody.invoice("gone"), to: stripe)

@@ -77,7 +77,7 @@ struct StripeGapTests {
         #expect(
             try await rig.stripe.deliver(StripeBody.event("customer.subscription.updated", StripeBody.subscription()))
                 .status == 200)
-        let lookups = try #require(rig.rig.application.stripeLookups)
+        let lookups = try #require(rig.rig.application.stripe.lookups)
         _ = try await lookups.round()
         let metrics = try await rig.rig.get("/metrics").text
         #expect(metrics.contains(#"rightful_stripe_lookups_owed{environment="production"} 1"#), "\(metrics)")

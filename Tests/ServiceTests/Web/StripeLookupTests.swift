@@ -16,7 +16,7 @@ struct StripeLookupTests {
         let shelf = StripeShelf()
         let server = try HostileServer { request, _ in shelf.reply(to: request) }
         let stripe = try await StripeRig.make(api: server.url)
-        return (stripe, shelf, server, try #require(stripe.rig.application.stripeLookups))
+        return (stripe, shelf, server, try #require(stripe.rig.application.stripe.lookups))
     }
 
     private static func owed(_ stripe: StripeRig) async throws -> Int64 {
@@ -201,7 +201,7 @@ struct StripeLookupTests {
         let webhook = try SignedWebhook(
             signature: StripeRig.header(StripeShelf.refunded), body: Array(StripeShelf.refunded.utf8))
         let event = try StripeEvent(parsing: webhook.body, sha256: SignedWebhook.hash)
-        _ = try await stripe.rig.application.writer.append(EventDraft(event, webhook))
+        _ = try await stripe.rig.ledger.writer.append(EventDraft(event, webhook))
         let projector = WebLookupProjector(pool: stripe.rig.pool, calls: StripeLookups.calls)
         try await projector.catchUp(now: stripe.rig.clock.now)
         let register = WebLookupRegister(pool: stripe.rig.pool)

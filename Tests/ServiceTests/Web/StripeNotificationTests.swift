@@ -116,7 +116,7 @@ struct StripeNotificationTests {
             parsing: Array(StripeBody.paid.utf8), sha256: SignedWebhook.hash, knowing: { _ in false })
         let webhook = try SignedWebhook(
             signature: StripeRig.header(StripeBody.paid), body: Array(StripeBody.paid.utf8))
-        #expect(try await stripe.rig.application.writer.append(EventDraft(before, webhook)).position == 3)
+        #expect(try await stripe.rig.ledger.writer.append(EventDraft(before, webhook)).position == 3)
         #expect(try await stripe.access("c-1") == [])
         #expect(try await stripe.rig.get("/v1/events/3").json["type"] == .string("unknown"))
         #expect(try await stripe.verify().isProven)
@@ -234,7 +234,7 @@ struct StripeNotificationTests {
         #expect(
             try await stripe.deliver(long, header: forged, from: "192.0.2.67", at: start).verdict
                 == "401 untrusted_signature")
-        let standing = stripe.rig.application.rateLimiter.standing(
+        let standing = stripe.rig.application.admission.rateLimiter.standing(
             of: .forgeries(ClientAddress(try #require(IPAddress("192.0.2.67")))), at: start)
         #expect(standing.tokens == 5, "300 KiB, hashed for each of three secrets, cost as much as 14 signatures more")
     }

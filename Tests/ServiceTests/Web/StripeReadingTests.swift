@@ -112,7 +112,7 @@ struct StripeReadingTests {
         #expect(try await stripe.deliver(session).status == 200)
         let customer = try #require(CustomerID("c-1"))
         let export = try #require(
-            try await stripe.rig.application.reader.export(of: customer, environments: [.production]))
+            try await stripe.rig.context.reader.export(of: customer, environments: [.production]))
         let bytes = try WireJSON.encode(
             CustomerExportDocument(export, customer: customer, environments: [.production]))
         let (document, _) = try CustomerExportDocument.read(bytes)

@@ -87,7 +87,7 @@ struct StripeResetTests {
         #expect(start.duration(to: .now) < .seconds(6))
         #expect(try await scene.rig.access("c-1").contains("web_checkout active"))
         let head = try await scene.rig.head()
-        let lookups = try #require(scene.rig.rig.application.stripeLookups)
+        let lookups = try #require(scene.rig.rig.application.stripe.lookups)
         scene.rig.rig.clock.now = scene.rig.rig.clock.now.adding(milliseconds: 60_000)
         await #expect(throws: StripeAPIError.self) { try await lookups.round() }
         #expect(try await scene.rig.head() == head, "half of an answer states nothing")

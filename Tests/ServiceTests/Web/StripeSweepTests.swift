@@ -264,7 +264,7 @@ struct StripeSweepTests {
         defer { server.stop() }
         list.add("invoice.paid", StripeBody.invoice("c-1"), id: "evt_1", created: StripeRig.noon - 7200)
         _ = try await sweep.runOnce()
-        _ = try await stripe.rig.application.stripeLookups?.round()
+        _ = try await stripe.rig.application.stripe.lookups?.round()
         #expect(try await Self.stream(stripe)?["silent"] == .bool(true))
         let late = StripeBody.event(
             "invoice.paid", StripeBody.invoice("c-1"), id: "evt_1", created: StripeRig.noon - 7200)

@@ -20,7 +20,7 @@ struct StripeTracingTests {
         shelf.fail(.answer(401, #"{"error":{"type":"invalid_request_error","message":"Invalid API Key"}}"#))
         let server = try HostileServer { request, _ in shelf.reply(to: request) }
         let stripe = try await StripeRig.make(api: server.url)
-        return (stripe, shelf, server, try #require(stripe.rig.application.stripeLookups))
+        return (stripe, shelf, server, try #require(stripe.rig.application.stripe.lookups))
     }
 
     /// What was sold, and the names its payment has there.
@@ -208,7 +208,7 @@ struct StripeTracingTests {
         let body = StripeShelf.refunded
         let webhook = try SignedWebhook(signature: StripeRig.header(body), body: Array(body.utf8))
         let event = try StripeEvent(parsing: webhook.body, sha256: SignedWebhook.hash)
-        _ = try await stripe.rig.application.writer.append(EventDraft(event, webhook))
+        _ = try await stripe.rig.ledger.writer.append(EventDraft(event, webhook))
         try await WebLookupProjector(pool: stripe.rig.pool, calls: StripeLookups.calls)
             .catchUp(now: stripe.rig.clock.now)
         // Taken, and never given back.

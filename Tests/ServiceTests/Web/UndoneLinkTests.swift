@@ -39,7 +39,7 @@ struct UndoneLinkTests {
         func told(_ person: String) async throws -> [String] {
             let customer = try #require(CustomerID(person))
             let export = try #require(
-                try await rig.application.reader.export(of: customer, environments: [.production]))
+                try await rig.context.reader.export(of: customer, environments: [.production]))
             var texts = export.items.compactMap(\.evidence).map { String(decoding: $0, as: UTF8.self) }
             texts += export.identities.values
             for path in ["events", "explain", "entitlements", "timeline"] {

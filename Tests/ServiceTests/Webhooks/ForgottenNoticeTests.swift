@@ -118,7 +118,7 @@ struct ForgottenNoticeTests {
 
 extension ServiceRig {
     fileprivate func forget(_ customer: String) async throws {
-        let forgetter = Forgetter(pool: PostgresPool(database.ownerConninfo), now: application.now)
+        let forgetter = Forgetter(pool: PostgresPool(database.ownerConninfo), now: context.now)
         let person = try #require(CustomerID(customer))
         let outcome = try await forgetter.forget(person)
         #expect(outcome != nil)

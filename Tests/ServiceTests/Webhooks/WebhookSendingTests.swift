@@ -101,14 +101,14 @@ struct WebhookSendingTests {
         let receiver = try Receiver()
         let path = "/v1/webhook_endpoints/\(try ServiceRig.id(try await rig.endpoint(receiver, Self.types)))"
         _ = try await rig.command("grant", "c-1", Self.grant)
-        let endpoints = EndpointRegister(pool: rig.pool, writer: rig.application.writer)
+        let endpoints = EndpointRegister(pool: rig.pool, writer: rig.ledger.writer)
         let silent = WebhookWork(
             projector: WebhookProjector(
                 pool: rig.pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show),
-            notices: StreamNotices(pool: rig.pool), streams: rig.application.streams,
-            dispatcher: rig.dispatcher(WebhookDispatcher.Intervals(), now: rig.application.now), endpoints: endpoints,
-            appended: Doorbell(), sends: false, metrics: rig.application.metrics, logger: rig.application.logger,
-            now: rig.application.now)
+            notices: StreamNotices(pool: rig.pool), streams: rig.application.monitoring.streams,
+            dispatcher: rig.dispatcher(WebhookDispatcher.Intervals(), now: rig.context.now), endpoints: endpoints,
+            appended: Doorbell(), sends: false, metrics: rig.context.metrics, logger: rig.context.logger,
+            now: rig.context.now)
         let work = Task { await silent.run() }
         while try await rig.get(path).json["waiting"] != .int(1) { try await Task.sleep(for: .milliseconds(5)) }
         // A sender looks five times a second.
@@ -128,9 +128,9 @@ extension ServiceRig {
     ) -> WebhookDispatcher {
         WebhookDispatcher(
             register: DeliveryRegister(pool: pool), list: DeliveryList(pool: pool),
-            endpoints: EndpointRegister(pool: pool, writer: application.writer), reader: application.reader,
+            endpoints: EndpointRegister(pool: pool, writer: ledger.writer), reader: context.reader,
             transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true,
-            metrics: application.metrics, logger: application.logger, intervals: intervals, now: now)
+            metrics: context.metrics, logger: context.logger, intervals: intervals, now: now)
     }
 
     /// Lets go of what is old while the body runs, which begins once the clock was read.

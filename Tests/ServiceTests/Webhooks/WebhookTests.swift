@@ -254,7 +254,7 @@ struct WebhookTests {
             while try await rig.get(path).json["waiting"] != .int(1) { try await Task.sleep(for: .milliseconds(5)) }
         }
         let customer = try #require(CustomerID("c-1"))
-        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.application.now)
+        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: rig.context.now)
         _ = try await forgetter.forget(customer)
         let rows = try await rig.pool.withConnection { connection in
             try connection.query("SELECT count(*) FROM webhook_message WHERE identity <> 0").row(0).int(0)

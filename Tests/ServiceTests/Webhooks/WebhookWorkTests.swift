@@ -36,7 +36,7 @@ struct WebhookWorkTests {
     func elsewhere() async throws {
         let rig = try await ServiceRig.make()
         let receiver = try Receiver()
-        let another = EndpointRegister(pool: rig.pool, writer: rig.application.writer)
+        let another = EndpointRegister(pool: rig.pool, writer: rig.ledger.writer)
         try await another.refresh()
         let work = Task {
             await rig.dispatcher(on: rig.pool, WebhookDispatcher.Intervals(), endpoints: another).run()
@@ -157,9 +157,9 @@ extension ServiceRig {
     ) -> WebhookDispatcher {
         WebhookDispatcher(
             register: DeliveryRegister(pool: pool), list: DeliveryList(pool: pool),
-            endpoints: endpoints ?? EndpointRegister(pool: pool, writer: application.writer),
-            reader: LedgerReader(pool: pool, now: application.now),
+            endpoints: endpoints ?? EndpointRegister(pool: pool, writer: ledger.writer),
+            reader: LedgerReader(pool: pool, now: context.now),
             transport: WebhookDispatcher.transport(allowsPrivate: true), allowsPrivate: true,
-            metrics: application.metrics, logger: application.logger, intervals: intervals, now: application.now)
+            metrics: context.metrics, logger: context.logger, intervals: intervals, now: context.now)
     }
 }

@@ -33,7 +33,7 @@ struct GuestPurchaseTests {
     }
 
     private static func exported(_ customer: String, _ stripe: StripeRig) async throws -> CustomerExport? {
-        try await stripe.rig.application.reader.export(
+        try await stripe.rig.context.reader.export(
             of: try #require(CustomerID(customer)), environments: [.production])
     }
 
@@ -174,7 +174,7 @@ struct GuestPurchaseTests {
                 identities: ["g-1"], deduplication: .unique, unchangedSince: condition)
         }
         #expect(try await stripe.deliver(Self.event("evt_named", StripeBody.invoice("h-1"))).status == 200)
-        let writer = stripe.rig.application.writer
+        let writer = stripe.rig.ledger.writer
         await #expect(throws: AppendRefusal.conflict) {
             try await writer.append(draft(UnchangedSince(position, originals: [key], lives: [key])))
         }

@@ -4,16 +4,16 @@ import HTTPServer
 import Ledger
 import StripeAPI
 
-extension Application {
+extension CheckoutHandlers {
     /// `GET /v1/products`: the catalog's products, and what they cost on the web.
     func products(_ call: Call) async throws -> HTTPResponse {
         let environment = try call.environment()
-        let (catalog, _, position) = try await reader.catalog()
+        let (catalog, _, position) = try await context.reader.catalog()
         var prices: [String: WebPrices.Known] = [:]
         if shops[environment] != nil {
             prices = await shops.prices.prices(
                 catalog.products.compactMap { $0.stripe?.price(in: environment) }, in: environment,
-                patience: limits.pricePatience)
+                patience: context.limits.pricePatience)
         }
         let items = catalog.products.map { product in
             ProductDocument(

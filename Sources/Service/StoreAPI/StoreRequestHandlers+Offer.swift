@@ -6,7 +6,7 @@ import HTTPServer
 import Ledger
 import OpenSSLCrypto
 
-extension Application {
+extension StoreRequestHandlers {
     /// `POST /v1/offer_signatures`: signs a promotional offer with the app's key from App Store Connect.
     ///
     /// Whoever asks decides who is given the offer. Nothing is recorded: what was bought with it is told by the store.
@@ -21,7 +21,7 @@ extension Application {
         }
         let credentials: StoreAPICredentials
         do throws(StoreChecks.Refusal) {
-            credentials = try storeChecks.check(of: call.credential?.onlyBundleID ?? request.app).client.credentials
+            credentials = try checks.check(of: call.credential?.onlyBundleID ?? request.app).client.credentials
         } catch {
             switch error {
             case .ambiguous, .unknown, .withoutStripe:
@@ -36,7 +36,7 @@ extension Application {
         let signature = try credentials.sign(
             PromotionalOffer(
                 productID: request.productID, offerID: request.offerID, accountToken: request.accountToken),
-            nonce: UUID(), now: now())
+            nonce: UUID(), now: context.now())
         return try .document(
             OfferSignatureDocument(
                 app: credentials.bundleID, productID: request.productID, offerID: request.offerID,

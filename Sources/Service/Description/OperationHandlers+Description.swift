@@ -3,7 +3,7 @@ import EntitlementCore
 import HTTPServer
 import OpenSSLCrypto
 
-extension Application {
+extension OperationHandlers {
     /// `GET /v1/openapi.json`: the description of the service, for anybody.
     func publishDescription(_ call: Call) async throws -> HTTPResponse {
         let (body, tag) = try Self.description.get()

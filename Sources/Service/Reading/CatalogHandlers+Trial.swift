@@ -3,14 +3,14 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension CatalogHandlers {
     /// `POST /v1/catalog/actions/try`: what a catalog would change; nothing is recorded.
-    func tryCatalog(_ call: Call) async throws -> HTTPResponse {
+    func tryOut(_ call: Call) async throws -> HTTPResponse {
         let proposed = try Self.catalog(in: call)
-        let at = try call.instant(.at) ?? now()
-        let trial = try await reader.tryCatalog(
+        let at = try call.instant(.at) ?? context.now()
+        let trial = try await context.reader.tryCatalog(
             proposed.catalog, at: at, knownAt: try call.knownAt(), after: try call.wholeNumber(.after) ?? 0,
-            until: .now + limits.catalogTrial)
+            until: .now + context.limits.catalogTrial)
         return try .document(CatalogTrialDocument(trial, proposed, at: at), position: trial.position)
     }
 }

@@ -33,7 +33,7 @@ private struct OpenedPage: Codable {
     let number: Int
 }
 
-extension Application {
+extension CheckoutHandlers {
     /// Attempts to open a page when Stripe replays an expired one, or a stored 5xx answer.
     private static let pagesAskedFor = 3
     /// For how long a page has to be good at least, in milliseconds.
@@ -51,8 +51,8 @@ extension Application {
     func page(
         of sale: CheckoutSale, _ shop: StripeShop, _ environment: StoreEnvironment, until end: ContinuousClock.Instant
     ) async throws -> CheckoutDocument {
-        let hash = sha256(Array(sale.key.utf8))
-        let kept = try await commandKeys.answer(to: sale.key, hash, now: now())
+        let hash = context.sha256(Array(sale.key.utf8))
+        let kept = try await commandKeys.answer(to: sale.key, hash, now: context.now())
         let opened = try kept.map { try WireJSON.decode(OpenedPage.self, from: $0) }
         if let opened, let page = try await reuse(opened, for: sale, shop, environment, until: end) { return page }
         if !sale.isBoughtAgain { try await checkUnpaid(sale, shop, until: end) }
@@ -65,7 +65,8 @@ extension Application {
         let counts = try WireJSON.decode(
             OpenedPage.self,
             from: try await commandKeys.replace(
-                kept, with: try WireJSON.encode(made), for: sale.key, hash, about: sale.order.customer, now: now()))
+                kept, with: try WireJSON.encode(made), for: sale.key, hash, about: sale.order.customer,
+                now: context.now()))
         guard counts.page.id != made.page.id else { return made.page }
         // Somebody else was quicker, and one page is enough.
         _ = try? await close(made.page.id, shop, until: end)
@@ -116,7 +117,7 @@ extension Application {
     }
 
     private func isOver(_ end: Timestamp?) -> Bool {
-        end.map { $0 <= now().adding(milliseconds: Self.shortestPage) } ?? false
+        end.map { $0 <= context.now().adding(milliseconds: Self.shortestPage) } ?? false
     }
 
     /// Asks what became of payments that had not arrived when Stripe spoke of them last.
@@ -126,7 +127,7 @@ extension Application {
     private func checkUnpaid(
         _ sale: CheckoutSale, _ shop: StripeShop, until end: ContinuousClock.Instant
     ) async throws {
-        for original in sale.facts.unpaid(of: sale.product, at: now()).prefix(Self.unpaidAskedFor) {
+        for original in sale.facts.unpaid(of: sale.product, at: context.now()).prefix(Self.unpaidAskedFor) {
             guard let request = StripeCheckoutStanding.request(ofUnpaid: original) else { continue }
             do {
                 let body = try await shop.client.send(request, within: min(Self.standingPatience, end - .now))
@@ -169,7 +170,7 @@ extension Application {
             let identity = "\(sale.key)\n\(number)\n\(attempt)\n\(order.description)"
             do {
                 let body = try await shop.client.send(
-                    order.request(idempotencyKey: sha256(Array(identity.utf8)).hex), within: end - .now)
+                    order.request(idempotencyKey: context.sha256(Array(identity.utf8)).hex), within: end - .now)
                 let session = try StripeCheckoutSession(answer: body, in: environment)
                 let isOver = isOver(session.expiresAt)
                 if !isOver || isLast { return session }

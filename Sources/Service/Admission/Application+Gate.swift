@@ -12,7 +12,7 @@ extension Application {
 
     /// Whether the body of a request may come; for the event loop's thread, so it never waits.
     func gate(_ head: HTTPRequestHead) -> BodyGate {
-        let address = ClientAddress(of: head, trusting: trustedProxies)
+        let address = ClientAddress(of: head, trusting: admission.trustedProxies)
         let owner = address.hashValue
         let length = head.header("Content-Length").flatMap { Int($0) } ?? .max
         if length <= Self.smallBody, head.header("Authorization") != nil { return .open(.shared, owner: owner) }
@@ -34,18 +34,22 @@ extension Application {
         exchange.route = route.template
         let presented: Authenticator.Presented
         do {
-            presented = try authenticator.presented(by: request)
+            presented = try admission.authenticator.presented(by: request)
         } catch {
             // Whoever shows nothing that could be a credential pays for that, as on the general path.
-            let wait = rateLimiter.take(.address(address), at: head.receivedAt)
-            return .refuse(finish(exchange, wait.map { rateLimited(.address(address), "requests", $0) } ?? error))
+            let wait = admission.rateLimiter.take(.address(address), at: head.receivedAt)
+            return .refuse(
+                finish(exchange, wait.map { admission.rateLimited(.address(address), "requests", $0) } ?? error))
         }
         do throws(Problem) {
-            try checkRate(of: presented, address, at: head.receivedAt)
-            if authenticator.isRemembered(presented, at: head.receivedAt) { return .open(.shared, owner: owner) }
+            try admission.checkRate(of: presented, address, at: head.receivedAt)
+            if admission.authenticator.isRemembered(presented, at: head.receivedAt) {
+                return .open(.shared, owner: owner)
+            }
             return .ask(owner: owner) { [exchange] in
                 do {
-                    try await recognise(request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
+                    try await admission.recognise(
+                        request, for: route, customer: parameters["id"].flatMap { CustomerID($0) })
                     return nil
                 } catch {
                     return finish(exchange, Problem(error), claiming: head.claim)
@@ -54,29 +58,5 @@ extension Application {
         } catch {
             return .refuse(finish(exchange, error))
         }
-    }
-
-    /// Whether a peer, by its numeric address, is a proxy that speaks for many clients.
-    func trusts(_ address: String) -> Bool { trustedProxies.contains { $0.contains(address) } }
-
-    /// - Throws: `rate_limited` where whoever pays for the request has nothing left.
-    private func checkRate(
-        of presented: Authenticator.Presented, _ address: ClientAddress, at now: ContinuousClock.Instant
-    ) throws(Problem) {
-        for payer in authenticator.payers(of: presented, address, at: now) {
-            let standing = rateLimiter.standing(of: payer, at: now)
-            if standing.tokens <= 0 { throw rateLimited(payer, "requests", standing.wait) }
-        }
-    }
-
-    /// Looks the credential up, at the address's expense where it turns out to be none.
-    private func recognise(_ request: HTTPRequest, for route: Route, customer: CustomerID?) async throws {
-        let credential = try await authenticate(request, worksInOutage: false)
-        if case .secretKey = credential {
-            // Was paid back already.
-        } else {
-            rateLimiter.putBack(.address(ClientAddress(of: request.head, trusting: trustedProxies)))
-        }
-        try credential.check(for: route.access, customer: customer)
     }
 }

@@ -4,20 +4,20 @@ import Foundation
 import HTTPServer
 import Ledger
 
-extension Application {
+extension CommandHandlers {
     /// `POST /v1/customers/{id}/tokens`: what a device may hold in place of a key.
     ///
     /// Under an idempotency key its instants are those of the first request, so that the same token is answered again.
-    func makeCustomerToken(_ call: Call) async throws -> HTTPResponse {
+    func makeToken(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
-        try await checkMayName(customer, call.scope, param: nil)
+        try await context.reader.checkMayName(customer, call.scope, param: nil)
         let request = try call.command(CustomerTokenRequestDocument.self)
         let environment = try call.environment(named: request.environment)
         let seconds = request.expiresIn ?? CustomerTokenRequestDocument.usualLifetime
         let bundleID = call.credential?.onlyBundleID
-        var issuedAt = now()
-        if let command = try commandKey(of: call) {
-            issuedAt = try await commandKeys.remember(
+        var issuedAt = context.now()
+        if let command = try context.commandKey(of: call) {
+            issuedAt = try await commands.keys.remember(
                 key: command.key, requestHash: command.requestHash, about: customer, now: issuedAt
             ).recordedAt
         }
@@ -40,16 +40,16 @@ extension Application {
     private func accountToken(of customer: CustomerID, _ environment: StoreEnvironment) async throws -> String {
         if CustomerID.isUUID(customer.value) { return customer.value }
         for _ in 0..<Self.issuingAttempts {
-            let snapshot = try await reader.snapshot(
+            let snapshot = try await context.reader.snapshot(
                 LedgerQuestion(of: nil, environment, customers: [customer.value]))
             let number = snapshot.number(of: customer, unknownAs: 1)
             if let issued = snapshot.facts.ownership.issuedToken(of: number, links: snapshot.links) {
-                if let name = try await reader.customerIDs(of: [issued])[issued] { return name }
+                if let name = try await context.reader.customerIDs(of: [issued])[issued] { return name }
                 continue
             }
             let token = UUID().uuidString.lowercased()
             do {
-                _ = try await writer.append(
+                _ = try await commands.writer.append(
                     EventDraft(
                         environment: environment, source: .api, occurredAt: nil,
                         fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1), cause: .issued)),

@@ -3,15 +3,15 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension CommandHandlers {
     /// `POST /v1/customers/{id}/actions/link`.
     func link(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(LinkRequest.self)
         let command = LinkCommand(
             customer: customer, environment: try call.environment(named: request.environment), actor: call.actor,
-            reason: request.reason, deduplication: try deduplication(of: call))
-        return try await carryOut(call) {
+            reason: request.reason, deduplication: try context.deduplication(of: call))
+        return try await commands.carryOut(call) {
             try await decideLink(request.target, command)
         } answer: { position in
             try await linkAnswer(position, remarks: Self.remarks(request.target))
@@ -47,7 +47,7 @@ extension Application {
     }
 
     private func link(_ linked: CustomerID, _ command: LinkCommand) async throws -> CommandStep {
-        let snapshot = try await reader.snapshot(
+        let snapshot = try await context.reader.snapshot(
             LedgerQuestion(of: command.customer, command.environment, customers: [linked.value]))
         let map = snapshot.facts.ownership
         let fact = LinkFact(
@@ -66,17 +66,17 @@ extension Application {
         {
             return .answer(position)
         }
-        let others = try await knownNames(of: Set(map.path(of: fact.customer)))
+        let others = try await context.reader.knownNames(of: Set(map.path(of: fact.customer)))
         return .append(
             command.draft(linked.value, to: command.customer.value, restingOn: others, asOf: snapshot.mark))
     }
 
     private func undoLink(at position: Int64, _ command: LinkCommand) async throws -> CommandStep {
-        guard let event = try await reader.event(at: position)?.event, case .link(let fact) = event.fact,
+        guard let event = try await context.reader.event(at: position)?.event, case .link(let fact) = event.fact,
             event.record.environment == command.environment
         else { throw Problem(LinkRefusal.notTheirs) }
-        let linked = try await names(of: [fact.identity])[0]
-        let snapshot = try await reader.snapshot(
+        let linked = try await context.reader.names(of: [fact.identity])[0]
+        let snapshot = try await context.reader.snapshot(
             LedgerQuestion(of: command.customer, command.environment, customers: [linked]))
         let (before, _) = try await ownership(of: linked, around: position, in: command.environment)
         let restored: LinkFact
@@ -89,20 +89,20 @@ extension Application {
         let path = snapshot.facts.ownership.path(of: restored.customer)
         return .append(
             command.draft(
-                linked, to: try await names(of: [restored.customer])[0],
-                restingOn: try await knownNames(of: Set(path)), asOf: snapshot.mark))
+                linked, to: try await context.reader.names(of: [restored.customer])[0],
+                restingOn: try await context.reader.knownNames(of: Set(path)), asOf: snapshot.mark))
     }
 
     /// Answers from the log, as of the link's position.
     private func linkAnswer(_ position: Int64, remarks: [String]) async throws -> HTTPResponse {
-        let event = try await event(at: position)
+        let event = try await context.reader.recordedEvent(at: position)
         guard case .link(let fact) = event.fact, let environment = event.record.environment else {
             throw LedgerError(.corrupt, "the event at position \(position) is no link")
         }
         guard let linked = event.customerID else { throw Problem.forgotten }
         let (before, after) = try await ownership(of: linked, around: position, in: environment)
         let (old, new) = (before.customer(of: fact.identity), after.customer(of: fact.identity))
-        let names = try await names(of: [old, new])
+        let names = try await context.reader.names(of: [old, new])
         return try .document(
             LinkDocument(
                 position: position, environment: environment, customerID: names[1], linked: linked,
@@ -115,7 +115,8 @@ extension Application {
         of customer: String, around position: Int64, in environment: StoreEnvironment
     ) async throws -> (before: OwnershipMap, after: OwnershipMap) {
         guard let customer = CustomerID(customer) else { throw Problem.forgotten }
-        let history = try await reader.history(of: customer, environment: environment, knownAt: .position(position))
+        let history = try await context.reader.history(
+            of: customer, environment: environment, knownAt: .position(position))
         return (history.facts(before: position).ownership, history.facts().ownership)
     }
 }

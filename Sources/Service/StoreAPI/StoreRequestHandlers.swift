@@ -5,11 +5,18 @@ import HTTPServer
 import Ledger
 import StripeAPI
 
-extension Application {
+/// What the App Store is asked, or told to do, because somebody sends for it.
+struct StoreRequestHandlers: Sendable {
+    let context: ServiceContext
+    let writer: LedgerWriter
+    let commandKeys: CommandKeys
+    let statements: StatementVerifier
+    let checks: StoreChecks
+
     /// `POST /v1/subscriptions/{original_transaction_id}/actions/check`: asks the store now.
     ///
     /// Under an idempotency key the first answer is kept, and given again.
-    func checkSubscription(_ call: Call) async throws -> HTTPResponse {
+    func check(_ call: Call) async throws -> HTTPResponse {
         let id = try call.storeIdentifier(.original)
         let request = try call.command(StoreCheckRequest.self)
         let environment = try call.environment(named: request.environment)
@@ -18,68 +25,53 @@ extension Application {
             throw Problem(
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
-        let command = try commandKey(of: call)
-        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
+        let command = try context.commandKey(of: call)
+        if let command,
+            let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
+        {
             return try await answer(try WireJSON.decode(CheckOutcome.self, from: kept), call)
         }
         do {
             let scope = call.scope.app
             // An answer that drips may take longer than whoever asks for it would.
-            let found = try await within(limits.storePatience) { [self] in
-                try await storeChecks.check(
-                    id, in: environment, app: app, only: scope, reader: reader, within: limits.storePatience, now: now)
+            let found = try await within(context.limits.storePatience) { [context, checks] in
+                try await checks.check(
+                    id, in: environment, app: app, only: scope, reader: context.reader,
+                    within: context.limits.storePatience, now: context.now)
             }
             guard let (outcome, finding) = found else {
                 throw StoreAPIError(.outOfTime, of: .transactionHistory, "the store took too long")
             }
-            metrics.count(.storeChecks, ["request", finding.recorded.isEmpty ? "known" : "recorded"])
+            context.metrics.count(.storeChecks, ["request", finding.recorded.isEmpty ? "known" : "recorded"])
             if let refusal = finding.refusal {
-                logger.log(
+                context.logger.log(
                     .warning, "statements that the store gave are refused",
                     [("refused", .integer(Int64(finding.refused))), ("reason", .string(refusal))])
             }
             if let command {
                 try await commandKeys.keep(
-                    try WireJSON.encode(outcome), for: command.key, command.requestHash, about: nil, now: now())
+                    try WireJSON.encode(outcome), for: command.key, command.requestHash, about: nil, now: context.now())
             }
             return try await answer(outcome, call)
         } catch let refusal as StoreChecks.Refusal {
-            let hint = refusal == .unknown ? try await elsewhere(id, than: environment, .head, call.scope) : ""
+            let hint =
+                refusal == .unknown ? try await context.reader.elsewhere(id, than: environment, .head, call.scope) : ""
             throw Problem(refusal, environment, hint)
         } catch let error as StoreAPIError {
-            metrics.count(.storeChecks, ["request", "failed"])
-            logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
-            throw Problem(error, now: now())
+            context.metrics.count(.storeChecks, ["request", "failed"])
+            context.logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
+            throw Problem(error, now: context.now())
         } catch let error as StripeAPIError {
-            metrics.count(.storeChecks, ["request", "failed"])
-            logger.log(.warning, "Stripe could not be asked", [("error", .string(error.description))])
-            throw Problem(check: error, now: now())
-        }
-    }
-
-    /// What an order of the App Store's is of, by the store's own word.
-    func originals(ofOrder orderID: String, _ call: Call) async throws -> Set<String> {
-        // No such order is asked about; a key of the sandbox may not learn of production.
-        guard call.scope.environment ?? .production == .production else { return [] }
-        do {
-            let scope = call.scope.app
-            let found = try await within(limits.storePatience) { [self] in
-                try await storeChecks.originals(ofOrder: orderID, only: scope, within: limits.storePatience)
-            }
-            guard let found else { throw StoreAPIError(.outOfTime, of: .order, "the store took too long") }
-            return found
-        } catch let refusal as StoreChecks.Refusal {
-            throw Problem(
-                .unprocessable, "Order ids are looked up at the store, and \(refusal).", param: Parameter.orderID.name)
-        } catch let error as StoreAPIError {
-            logger.log(.warning, "the store could not be asked", [("error", .string(error.description))])
-            throw Problem(error, now: now(), recordsAnswers: false)
+            context.metrics.count(.storeChecks, ["request", "failed"])
+            context.logger.log(.warning, "Stripe could not be asked", [("error", .string(error.description))])
+            throw Problem(check: error, now: context.now())
         }
     }
 
     private func answer(_ outcome: CheckOutcome, _ call: Call) async throws -> HTTPResponse {
         try .document(
-            try await outcome.document(from: reader, only: call.scope.app), position: outcome.positions.upperBound)
+            try await outcome.document(from: context.reader, only: call.scope.app),
+            position: outcome.positions.upperBound)
     }
 }
 
@@ -129,7 +121,7 @@ extension Problem {
     }
 
     /// - Parameter recordsAnswers: whether what the store says is recorded.
-    fileprivate init(_ error: StoreAPIError, now: Timestamp, recordsAnswers: Bool = true) {
+    init(_ error: StoreAPIError, now: Timestamp, recordsAnswers: Bool = true) {
         let hindrance: Hindrance =
             switch error.kind {
             case .limited(let until): .limited(until: until)

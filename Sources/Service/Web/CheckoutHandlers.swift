@@ -7,8 +7,14 @@ import Ledger
 import StripeAPI
 import StripePayloads
 
-// A checkout and the portal, for whoever has proven to be the customer.
-extension Application {
+/// What is sold on the web: its prices for anybody, a checkout and the portal for whoever has proven to be the customer.
+struct CheckoutHandlers: Sendable {
+    let context: ServiceContext
+    let shops: StripeShops
+    let postings: PostingVerifier
+    let admission: Admission
+    let commandKeys: CommandKeys
+
     /// `POST /v1/customers/{id}/checkout`: opens a page of Stripe's on which the customer pays for a product.
     ///
     /// Nothing is recorded: what was bought is told by Stripe. Whoever asks again for the same is led to the same page while it
@@ -25,25 +31,28 @@ extension Application {
             cancelURL: try page(request.cancelURL, else: shop.cancelURL, of: shop, "cancel_url", call),
             externalPurchaseToken: request.externalPurchaseToken)
         let command = try checkoutKey(of: call, order, environment, isBoughtAgain: request.isBoughtAgain)
-        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
+        if let command,
+            let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
+        {
             return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
         }
-        let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: app)
-        if !request.isBoughtAgain, let obstacle = facts.obstacle(toSelling: product, at: now()) {
+        let (facts, _) = try await context.reader.customerFacts(customer, environment: environment, app: app)
+        if !request.isBoughtAgain, let obstacle = facts.obstacle(toSelling: product, at: context.now()) {
             throw Problem(obstacle, product)
         }
-        try payForPage(of: customer, in: environment, call)
+        try admission.payForPage(of: customer, in: environment, call)
         let sale = CheckoutSale(
             order: order, facts: facts,
             key: try saleKey(of: call, product, environment, again: request.isBoughtAgain ? command?.key ?? "" : nil),
             isBoughtAgain: request.isBoughtAgain, product: product,
-            orderHash: sha256(Array(order.description.utf8)).hex)
+            orderHash: context.sha256(Array(order.description.utf8)).hex)
         let document = try await asking(environment, about: "checkout") { end in
             try await self.page(of: sale, shop, environment, until: end)
         }
         if let command {
             try await commandKeys.keep(
-                try WireJSON.encode(document), for: command.key, command.requestHash, about: customer, now: now())
+                try WireJSON.encode(document), for: command.key, command.requestHash, about: customer,
+                now: context.now())
         }
         return try answer(document)
     }
@@ -55,10 +64,10 @@ extension Application {
         let (environment, app) = try await bounds(of: customer, provenBy: request.proof, call)
         let shop = try shop(of: environment)
         let returnURL = try page(request.returnURL, else: shop.cancelURL, of: shop, "return_url", call)
-        let (facts, _) = try await reader.customerFacts(customer, environment: environment, app: app)
+        let (facts, _) = try await context.reader.customerFacts(customer, environment: environment, app: app)
         let unknown = Problem(.notFound, Self.whyNobodyPaid(facts))
         guard let payer = try await payer(of: facts) else { throw unknown }
-        try payForPage(of: customer, in: environment, call)
+        try admission.payForPage(of: customer, in: environment, call)
         let url = try await asking(environment, about: "portal") { end in
             do {
                 let body = try await shop.client.send(
@@ -87,11 +96,11 @@ extension Application {
     private func checkoutKey(
         of call: Call, _ order: StripeCheckoutOrder, _ environment: StoreEnvironment, isBoughtAgain: Bool
     ) throws(Problem) -> CommandKey? {
-        guard let command = try commandKey(of: call) else { return nil }
-        let customer = sha256(Array(try call.customerID().value.utf8)).hex
+        guard let command = try context.commandKey(of: call) else { return nil }
+        let customer = context.sha256(Array(try call.customerID().value.utf8)).hex
         return CommandKey(
             key: "checkout:\(environment.rawValue):\(customer):\(command.key)",
-            requestHash: sha256(Array("\(isBoughtAgain)\n\(order.description)".utf8)))
+            requestHash: context.sha256(Array("\(isBoughtAgain)\n\(order.description)".utf8)))
     }
 
     /// What names a sale: who buys, what, and where; whoever insists buys apart, each with a key of their own.
@@ -99,7 +108,7 @@ extension Application {
         of call: Call, _ product: CatalogProduct, _ environment: StoreEnvironment, again: String?
     ) throws(Problem) -> String {
         let sold = "\(try call.customerID().value)\n\(product.productID)\n\(again ?? "")\n\(again == nil)"
-        return "page:\(environment.rawValue):\(sha256(Array(sold.utf8)).hex)"
+        return "page:\(environment.rawValue):\(context.sha256(Array(sold.utf8)).hex)"
     }
 
     /// Whoever has the address can use it.
@@ -120,7 +129,7 @@ extension Application {
     ) async throws -> (environment: StoreEnvironment, app: AppScope?) {
         switch call.credential {
         case .secretKey:
-            try await checkMayName(customer, call.scope, param: nil)
+            try await context.reader.checkMayName(customer, call.scope, param: nil)
             return (try call.environment(named: proof.environment?.named), call.scope.app)
         case .customerToken, nil:
             return (try call.environment(named: proof.environment?.named), call.scope.app)
@@ -131,7 +140,7 @@ extension Application {
                     "A publishable key proves nothing by itself: send the app transaction, or a customer token.",
                     param: "app_transaction")
             }
-            let posting = try await verify(proof.posting, call)
+            let posting = try await postings.verify(proof.posting, call)
             if case .failure(let refusal)? = posting.appTransaction {
                 throw Problem(
                     .forbidden, "The app transaction proves nothing: \(refusal.detail).", param: "app_transaction")
@@ -139,7 +148,7 @@ extension Application {
             let question = ReconcileDecision.question(posting, of: customer, credential: call.credential)
             let decision = ReconcileDecision(
                 posting, of: customer, credential: call.credential, question,
-                snapshot: try await reader.snapshot(question), repeating: [])
+                snapshot: try await context.reader.snapshot(question), repeating: [])
             guard decision.proof == .appTransaction else {
                 throw Problem(
                     .forbidden,
@@ -160,7 +169,7 @@ extension Application {
     }
 
     private func webProduct(_ id: String) async throws -> (CatalogProduct, StripeProduct) {
-        let catalog = try await reader.catalog().0
+        let catalog = try await context.reader.catalog().0
         guard let product = catalog.products.first(where: { $0.productID.utf8.elementsEqual(id.utf8) }) else {
             throw Problem(.unprocessable, "The catalog has no such product.", param: "product_id")
         }
@@ -199,7 +208,9 @@ extension Application {
         for bought in facts.paidOnWeb().prefix(Self.payersLookedFor) {
             for position in bought.positionsOfPayer {
                 // What was erased names nobody any more.
-                guard let (shown, evidence) = try await reader.event(at: position), let evidence else { continue }
+                guard let (shown, evidence) = try await context.reader.event(at: position), let evidence else {
+                    continue
+                }
                 let payer =
                     shown.record.type == WebFact.readingLabel
                     ? try? StripePayer.id(inReading: evidence)
@@ -217,14 +228,14 @@ extension Application {
         let reason: String
         let problem: Problem
         do {
-            return try await body(.now + limits.storePatience)
+            return try await body(.now + context.limits.storePatience)
         } catch let error as StripeAPIError {
-            (reason, problem) = (error.description, Problem(error, now: now()))
+            (reason, problem) = (error.description, Problem(error, now: context.now()))
         } catch let error as PayloadError {
             reason = "what Stripe answered cannot be used: \(error)"
             problem = Problem.unavailable("What Stripe answered cannot be used; the service's log says why.")
         }
-        logger.log(
+        context.logger.log(
             .warning, "a page of Stripe's could not be opened",
             [
                 ("environment", .string(environment.rawValue)), ("page", .string(page)), ("error", .string(reason)),

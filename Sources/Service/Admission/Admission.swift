@@ -1,3 +1,4 @@
+import Dispatch
 import EntitlementCore
 import HTTPServer
 import Ledger
@@ -6,8 +7,16 @@ import Ledger
 ///
 /// A secret key has a limit of its own. Whatever else asks is held to that of its client address: publishable keys,
 /// which have one of their own besides, customer tokens, and whoever fails to authenticate. Open routes have none, because
-/// what the store sends must not be lost; but signatures that do not verify are charged to the address (`SignatureCosts`).
-extension Application {
+/// what the store sends must not be lost; but signatures that do not verify are charged to the address (`verifying`).
+struct Admission: Sendable {
+    let rateLimiter: RateLimiter
+    let authenticator: Authenticator
+    /// The peers whose word about the client's address is taken.
+    let trustedProxies: [NetworkRange]
+    let metrics: Metrics
+    /// Where signatures are verified.
+    let verificationQueue = DispatchQueue(label: "verify", attributes: .concurrent)
+
     /// The credential of a request for a route that needs one; `nil` for an open route.
     ///
     /// - Throws: `unauthenticated`, `rate_limited`, `forbidden`, or what the database throws.
@@ -97,6 +106,30 @@ extension Application {
         }
         throw rateLimited(subject, "requests for pages of Stripe's", wait)
     }
+
+    /// - Throws: `rate_limited` where whoever pays for the request has nothing left.
+    func checkRate(
+        of presented: Authenticator.Presented, _ address: ClientAddress, at now: ContinuousClock.Instant
+    ) throws(Problem) {
+        for payer in authenticator.payers(of: presented, address, at: now) {
+            let standing = rateLimiter.standing(of: payer, at: now)
+            if standing.tokens <= 0 { throw rateLimited(payer, "requests", standing.wait) }
+        }
+    }
+
+    /// Looks the credential up, at the address's expense where it turns out to be none.
+    func recognise(_ request: HTTPRequest, for route: Route, customer: CustomerID?) async throws {
+        let credential = try await authenticate(request, worksInOutage: false)
+        if case .secretKey = credential {
+            // Was paid back already.
+        } else {
+            rateLimiter.putBack(.address(ClientAddress(of: request.head, trusting: trustedProxies)))
+        }
+        try credential.check(for: route.access, customer: customer)
+    }
+
+    /// Whether a peer, by its numeric address, is a proxy that speaks for many clients.
+    func trusts(_ address: String) -> Bool { trustedProxies.contains { $0.contains(address) } }
 
     private func take(
         _ subject: RateLimiter.Subject, _ count: Int64 = 1, for request: HTTPRequest

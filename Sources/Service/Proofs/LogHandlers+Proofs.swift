@@ -3,28 +3,28 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension LogHandlers {
     /// `GET /v1/ledger/checkpoint`: how long the log is and what it holds, signed.
     func checkpoint(_ call: Call) async throws -> HTTPResponse {
-        let (checkpoint, note) = try await CheckpointSigner(tree: reader.tree, key: requiredLogKey()).sign()
+        let (checkpoint, note) = try await CheckpointSigner(tree: reader.tree, key: requiredKey()).sign()
         return .text(note, headers: HTTPResponse.ledgerPosition(checkpoint.size) + [("Cache-Control", "no-store")])
     }
 
     /// `GET /.well-known/rightful-log-key`: what checks the signature of a checkpoint, for anybody.
-    func publishLogKey(_ call: Call) async throws -> HTTPResponse {
+    func publishKey(_ call: Call) async throws -> HTTPResponse {
         .text(
-            try requiredLogKey().verifier.text + "\n", headers: [("Cache-Control", "public, max-age=\(Self.logKeyAge)")]
+            try requiredKey().verifier.text + "\n", headers: [("Cache-Control", "public, max-age=\(Self.keyAge)")]
         )
     }
 
     /// How long a verifier may keep the key, in seconds.
-    private static let logKeyAge = 300
+    private static let keyAge = 300
 
-    private func requiredLogKey() throws(Problem) -> LogKey {
-        guard let logKey else {
+    private func requiredKey() throws(Problem) -> LogKey {
+        guard let key else {
             throw .unavailable("This service has no key to sign checkpoints with; its log says at start why.")
         }
-        return logKey
+        return key
     }
 
     /// `GET /v1/events/{position}/proof`.

@@ -3,7 +3,7 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension CommandHandlers {
     /// `POST /v1/customers/{id}/actions/transfer`.
     func transfer(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
@@ -11,18 +11,18 @@ extension Application {
         let command = TransferCommand(
             customer: customer, environment: try call.environment(named: request.environment),
             change: request.change, actor: call.actor, reason: request.reason,
-            deduplication: try deduplication(of: call), scope: call.scope)
+            deduplication: try context.deduplication(of: call), scope: call.scope)
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
-            if let key = try commandKey(of: call) {
-                _ = try await commandKeys.find(key: key.key, requestHash: key.requestHash, now: now())
+            if let key = try context.commandKey(of: call) {
+                _ = try await commands.keys.find(key: key.key, requestHash: key.requestHash, now: context.now())
             }
             return try await dryRun(command)
         }
-        return try await carryOut(call) {
+        return try await commands.carryOut(call) {
             .append(try await decide(command).draft)
         } answer: { position in
-            let event = try await event(at: position)
+            let event = try await context.reader.recordedEvent(at: position)
             let scene = TransferScene(
                 HistoryEvent(event.record, fact: event.fact), receiver: event.customerID, command)
             return try await answer(scene, knownAt: position, isDryRun: false)
@@ -31,7 +31,8 @@ extension Application {
 
     /// Whether it was bought on the web, and so holds in every app.
     private func isOfWeb(_ key: OriginalKey, _ app: AppScope) async throws -> Bool {
-        let found = try await reader.subscription(key.originalTransactionID, environment: key.environment, app: app)
+        let found = try await context.reader.subscription(
+            key.originalTransactionID, environment: key.environment, app: app)
         return found.subscription?.state.web != nil
     }
 
@@ -42,7 +43,8 @@ extension Application {
         let receiver = draft.identities.first
         let known = receiver.flatMap { snapshot.identities[ExactText($0)] } ?? LedgerSnapshot.nobody
         let event = HistoryEvent(
-            position: snapshot.position + 1, recordedAt: max(now(), snapshot.recordedAt.adding(milliseconds: 1)),
+            position: snapshot.position + 1,
+            recordedAt: max(context.now(), snapshot.recordedAt.adding(milliseconds: 1)),
             environment: command.environment, source: draft.source.rawValue,
             statementSource: draft.source.statementSource, type: draft.type, occurredAt: nil,
             fact: draft.fact.replacingIdentities { _ in known })
@@ -56,19 +58,19 @@ extension Application {
         switch command.change {
         case .move(let originalID, let receiver):
             let key = OriginalKey(environment: command.environment, originalTransactionID: originalID)
-            if let app = command.scope.app, !(try await reader.isKnown(key, in: app)) {
+            if let app = command.scope.app, !(try await context.reader.isKnown(key, in: app)) {
                 throw try await isOfWeb(key, app) ? Problem.ofEveryApp : Problem(TransferRefusal.unknownOriginal)
             }
             question.originals = [originalID]
             question.customers = [receiver.value]
         case .undo(let position):
-            guard let event = try await reader.event(at: position, only: command.scope)?.event,
+            guard let event = try await context.reader.event(at: position, only: command.scope)?.event,
                 case .transfer(let fact) = event.fact, event.record.environment == command.environment
             else { throw Problem(TransferRefusal.notTheirs) }
             question.originals = [fact.originalTransactionID]
             undone = fact
         }
-        let snapshot = try await reader.snapshot(question)
+        let snapshot = try await context.reader.snapshot(question)
         let forgotten = try await forgottenOwners(of: question.originals, undoing: undone, in: snapshot)
         let fact: LedgerFact
         var hadNoOwner = false
@@ -102,10 +104,10 @@ extension Application {
         }
         if case .move(_, let receiver) = command.change {
             let end = snapshot.facts.ownership.customer(of: snapshot.number(of: receiver, unknownAs: 2))
-            let name = try await knownNames(of: [end]).first.flatMap { CustomerID($0) }
-            try await checkMayName(name ?? receiver, command.scope, param: "to")
+            let name = try await context.reader.knownNames(of: [end]).first.flatMap { CustomerID($0) }
+            try await context.reader.checkMayName(name ?? receiver, command.scope, param: "to")
         }
-        let names = try await knownNames(of: Set(people)) + [command.customer.value] + question.customers
+        let names = try await context.reader.knownNames(of: Set(people)) + [command.customer.value] + question.customers
         let keys = question.originals.map {
             OriginalKey(environment: command.environment, originalTransactionID: $0)
         }
@@ -132,7 +134,7 @@ extension Application {
             owners.formUnion([snapshot.facts.receiver(ofUndone: undo)].compactMap(\.self))
         }
         guard !owners.isEmpty else { return [] }
-        return owners.subtracting(try await reader.customerIDs(of: Array(owners)).keys)
+        return owners.subtracting(try await context.reader.customerIDs(of: Array(owners)).keys)
     }
 
     /// Reads both sides at the event's instant, without it and with it.
@@ -141,7 +143,7 @@ extension Application {
     ) async throws -> HTTPResponse {
         func history(of id: String) async throws -> CustomerHistory {
             guard let customer = CustomerID(id) else { throw Problem.forgotten }
-            return try await reader.history(
+            return try await context.reader.history(
                 of: customer, environment: scene.environment, knownAt: .position(position))
         }
         var histories = [ExactText(scene.customer): try await history(of: scene.customer)]
@@ -159,7 +161,7 @@ extension Application {
             // It is in nobody's history.
             let key = OriginalKey(
                 environment: scene.environment, originalTransactionID: fact.originalTransactionID)
-            all += try await reader.events(about: key, upTo: position)
+            all += try await context.reader.events(about: key, upTo: position)
         }
         func side(_ id: String) -> TransferDocument.Side {
             let history = scene.history(histories[ExactText(id)], all)
@@ -180,7 +182,7 @@ extension Application {
     /// Everybody but the two to whom a part of the original transaction belongs without the event, or with it.
     private func others(than sides: Set<IdentityRef>, of scene: TransferScene) async throws -> [String] {
         guard let originalID = scene.event.fact.originalTransactionID else { return [] }
-        let found = try await reader.subscription(
+        let found = try await context.reader.subscription(
             originalID, environment: scene.environment, knownAt: .position(scene.event.position - 1),
             app: scene.scope.app)
         // What was bought on the web is one customer's as a whole.
@@ -191,7 +193,8 @@ extension Application {
         let owners = subscription.state.winningStatements().flatMap { period in
             [before, after].compactMap { $0.currentOwner(of: period.fact) }
         }
-        return try await knownNames(of: Set(owners).subtracting(sides).subtracting(sides.map(before.customer(of:))))
+        return try await context.reader.knownNames(
+            of: Set(owners).subtracting(sides).subtracting(sides.map(before.customer(of:))))
     }
 
     /// Who loses and who gets it: the customer in the path by their own name, the other by the name the log has; `nil` for
@@ -209,7 +212,7 @@ extension Application {
             throw LedgerError(.corrupt, "event \(scene.event.position) takes back a transfer that is not in force")
         }
         let heir = facts.receiver(ofUndone: undo)
-        let known = try await reader.customerIDs(of: [loser, heir].compactMap(\.self))
+        let known = try await context.reader.customerIDs(of: [loser, heir].compactMap(\.self))
         // Whoever was forgotten is nobody.
         func name(of identity: IdentityRef) -> String? {
             facts.ownership.customer(of: identity) == facts.customer ? scene.customer : known[identity]

@@ -4,7 +4,14 @@ import EntitlementCore
 import HTTPServer
 package import Ledger
 
-extension Application {
+/// Reads of the log itself, and what proves it.
+struct LogHandlers: Sendable {
+    let reader: LedgerReader
+    /// The ledger's own id.
+    let ledgerID: String?
+    /// What signs checkpoints; without it none are given.
+    let key: LogKey?
+
     /// `GET /v1/events`.
     func events(_ call: Call) async throws -> HTTPResponse {
         let (after, limit) = try call.page()

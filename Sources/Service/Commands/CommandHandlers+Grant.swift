@@ -3,14 +3,14 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension CommandHandlers {
     /// `POST /v1/customers/{id}/actions/grant`.
     func grant(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let request = try call.command(GrantRequest.self)
         let environment = try call.environment(named: request.environment)
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             try await decideGrant(request, to: customer, environment, by: call.actor, deduplication)
         } answer: { position in
             try await grantAnswer(position, unknown: request.unknownMembers)
@@ -22,8 +22,8 @@ extension Application {
         let customer = try call.customerID()
         let request = try call.command(RevokeGrantRequest.self)
         let environment = try call.environment(named: request.environment)
-        let deduplication = try self.deduplication(of: call)
-        return try await carryOut(call) {
+        let deduplication = try context.deduplication(of: call)
+        return try await commands.carryOut(call) {
             try await decideRevocation(request, of: customer, environment, by: call.actor, deduplication)
         } answer: { position in
             try await revocationAnswer(position)
@@ -34,11 +34,11 @@ extension Application {
         _ request: GrantRequest, to customer: CustomerID, _ environment: StoreEnvironment, by actor: String?,
         _ deduplication: Deduplication
     ) async throws -> CommandStep {
-        if let until = request.until, until <= now() {
+        if let until = request.until, until <= context.now() {
             throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
         }
-        let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
-        guard snapshot.facts.mayBeGranted(at: now()) else {
+        let snapshot = try await context.reader.snapshot(LedgerQuestion(of: customer, environment))
+        guard snapshot.facts.mayBeGranted(at: context.now()) else {
             throw Problem(
                 .unprocessable,
                 "This customer has \(CustomerFacts.grantLimit) grants in force, which is the most; take some of them back first."
@@ -58,17 +58,17 @@ extension Application {
         _ request: RevokeGrantRequest, of customer: CustomerID, _ environment: StoreEnvironment, by actor: String?,
         _ deduplication: Deduplication
     ) async throws -> CommandStep {
-        let snapshot = try await reader.snapshot(LedgerQuestion(of: customer, environment))
+        let snapshot = try await context.reader.snapshot(LedgerQuestion(of: customer, environment))
         let grant: GrantState
         do throws(GrantRefusal) {
-            grant = try snapshot.facts.decideRevocation(of: request.grantID, at: now())
+            grant = try snapshot.facts.decideRevocation(of: request.grantID, at: context.now())
         } catch {
             throw Problem(error)
         }
         // Under a key even what was done becomes an event, since the event is what remembers the key.
         if let position = grant.revokedPosition, deduplication == .unique { return .answer(position) }
         // By the name the grant was given to, so that of two revocations at once one sees the other.
-        let holder = try await knownNames(of: [grant.customer]).first ?? customer.value
+        let holder = try await context.reader.knownNames(of: [grant.customer]).first ?? customer.value
         return .append(
             EventDraft(
                 environment: environment, source: .api, occurredAt: nil,
@@ -87,13 +87,13 @@ extension Application {
     }
 
     private func grantAnswer(_ position: Int64, unknown: [String]) async throws -> HTTPResponse {
-        let event = try await event(at: position)
+        let event = try await context.reader.recordedEvent(at: position)
         guard case .grant(let fact) = event.fact, let environment = event.record.environment else {
             throw LedgerError(.corrupt, "the event at position \(position) is no grant")
         }
         guard let customer = event.customerID else { throw Problem.forgotten }
         // That of then, so that a repetition is answered the same.
-        let (catalog, writtenAt, _) = try await reader.catalog(knownAt: .position(position))
+        let (catalog, writtenAt, _) = try await context.reader.catalog(knownAt: .position(position))
         let isGivenByNothing =
             writtenAt > 0 && !catalog.products.contains { $0.entitlements.contains(fact.entitlementID) }
         let remarks =
@@ -107,7 +107,7 @@ extension Application {
     }
 
     private func revocationAnswer(_ position: Int64) async throws -> HTTPResponse {
-        let event = try await event(at: position)
+        let event = try await context.reader.recordedEvent(at: position)
         guard case .grantRevocation(let fact) = event.fact, let environment = event.record.environment else {
             throw LedgerError(.corrupt, "the event at position \(position) takes no grant back")
         }

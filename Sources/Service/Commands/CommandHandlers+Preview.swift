@@ -3,7 +3,7 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension CommandHandlers {
     /// `POST /v1/customers/{id}/actions/preview`: what a grant, its revocation or a link would change; nothing is recorded.
     func preview(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
@@ -41,22 +41,22 @@ extension Application {
 
     /// Whose some identities are by the links in force.
     private func holders(of identities: [String], _ environment: StoreEnvironment) async throws -> [String] {
-        let snapshot = try await reader.snapshot(LedgerQuestion(of: nil, environment, customers: identities))
+        let snapshot = try await context.reader.snapshot(LedgerQuestion(of: nil, environment, customers: identities))
         let numbers = identities.compactMap { snapshot.identities[ExactText($0)] }
-        return try await knownNames(of: Set(numbers.map(snapshot.facts.ownership.customer(of:))))
+        return try await context.reader.knownNames(of: Set(numbers.map(snapshot.facts.ownership.customer(of:))))
     }
 
     /// Everybody whom a command names, as they read without it and with it, as if it were appended next.
     private func foresee(
         _ draft: EventDraft?, of names: [String], _ environment: StoreEnvironment
     ) async throws -> HTTPResponse {
-        let snapshot = try await reader.snapshot(
+        let snapshot = try await context.reader.snapshot(
             LedgerQuestion(of: nil, environment, numbered: names))
         func number(_ name: String) -> IdentityRef {
             let index = names.firstIndex { ExactText($0) == ExactText(name) } ?? 0
             return snapshot.identities[ExactText(name)] ?? IdentityRef(-Int64(index) - 1)
         }
-        let recordedAt = max(now(), snapshot.recordedAt.adding(milliseconds: 1))
+        let recordedAt = max(context.now(), snapshot.recordedAt.adding(milliseconds: 1))
         let event = draft.map { draft in
             HistoryEvent(
                 position: snapshot.position + 1, recordedAt: recordedAt, environment: environment,
@@ -68,7 +68,7 @@ extension Application {
         for name in names {
             guard let customer = CustomerID(name) else { throw Problem.forgotten }
             histories.append(
-                try await reader.history(
+                try await context.reader.history(
                     of: customer, environment: environment, knownAt: .position(snapshot.position)))
         }
         let told = Dictionary((histories.flatMap(\.events) + [event].compactMap(\.self)).map { ($0.position, $0) }) {

@@ -4,41 +4,44 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+extension StoreRequestHandlers {
     /// `POST /v1/subscriptions/{original_transaction_id}/actions/extend`: asks the store to move a renewal date.
     ///
     /// Under an idempotency key the first answer is kept, and given again. What nobody could keep, as the service ended before,
     /// is in the log.
-    func extendSubscription(_ call: Call) async throws -> HTTPResponse {
+    func extend(_ call: Call) async throws -> HTTPResponse {
         let original = try call.storeIdentifier(.original)
         let request = try call.command(ExtensionRequest.self)
         let environment = try call.environment(named: request.environment)
-        let command = try commandKey(of: call)
-        if let command, let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: now()) {
+        let command = try context.commandKey(of: call)
+        if let command,
+            let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
+        {
             return try .document(try WireJSON.decode(ExtensionDocument.self, from: kept))
         }
         do {
-            let known = try await StoreExtension.Subject(original, environment, reader, only: call.scope.app)
+            let known = try await StoreExtension.Subject(original, environment, context.reader, only: call.scope.app)
             if request.isDryRun {
-                var document = ExtensionDocument(known, request, now: now())
-                if (try? storeChecks.check(of: known.app)) == nil {
+                var document = ExtensionDocument(known, request, now: context.now())
+                if (try? checks.check(of: known.app)) == nil {
                     document.doubts.append(
                         "this service has no app_store_api for the app, so the store cannot be asked")
                 }
                 return try .document(document, position: known.position)
             }
             let extending = StoreExtension(
-                check: try storeChecks.check(of: known.app), writer: writer, reader: reader, source: .api)
+                check: try checks.check(of: known.app), writer: writer, reader: context.reader, source: .api)
             let order = StoreRequestOrder(actor: call.actor ?? "", reason: request.reason)
             let outcome = try await extending.send(
                 known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
-                command: try deduplication(of: call), first: try await positionBefore(call),
-                within: limits.storePatience / 2, now: now())
+                command: try context.deduplication(of: call),
+                first: try await commandKeys.position(of: command, now: context.now()),
+                within: context.limits.storePatience / 2, now: context.now())
             // Sent again, it is answered as it would have been then, and not as the store's answer has changed it.
             let before =
                 outcome.isRepetition
                 ? try await StoreExtension.Subject(
-                    original, environment, reader, only: call.scope.app, before: outcome.keyed) : known
+                    original, environment, context.reader, only: call.scope.app, before: outcome.keyed) : known
             var document = ExtensionDocument(before, request, now: outcome.askedAt)
             document.position = outcome.position
             document.settledPosition = outcome.settled
@@ -46,17 +49,18 @@ extension Application {
             // Before anything else is asked of the store, which may take seconds.
             if let command {
                 try await commandKeys.keep(
-                    try WireJSON.encode(document), for: command.key, command.requestHash, about: nil, now: now())
+                    try WireJSON.encode(document), for: command.key, command.requestHash, about: nil, now: context.now()
+                )
             }
             do {
-                _ = try await extending.confirm(known, within: limits.storePatience / 2)
+                _ = try await extending.confirm(known, within: context.limits.storePatience / 2)
             } catch let error as StoreAPIError {
                 // The store's notification says the same.
-                logger.log(
+                context.logger.log(
                     .info, "the store was not asked how an extended subscription stands",
                     [("error", .string(error.description))])
             }
-            return try .document(document, position: try await reader.status().position)
+            return try .document(document, position: try await context.reader.status().position)
         } catch let refusal as StoreExtensionRefusal {
             throw Problem(refusal)
         } catch is StoreChecks.Refusal {

@@ -1,4 +1,3 @@
-import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
@@ -10,9 +9,14 @@ enum CommandStep: Sendable {
     case answer(Int64)
 }
 
-extension Application {
+/// Carries commands out, each once, however often it is sent.
+struct CommandRunner: Sendable {
+    let context: ServiceContext
+    let writer: LedgerWriter
+    let keys: CommandKeys
+
     /// How often a command is decided anew because another came first.
-    private static let commandAttempts = 5
+    private static let attempts = 5
 
     /// Carries a command out: decides, appends, answers; once, however often it is sent.
     ///
@@ -26,7 +30,7 @@ extension Application {
     ) async throws -> HTTPResponse {
         // Before anything is decided: what was done already may well be refused now.
         if let position = try await positionBefore(call) { return try await answer(position) }
-        for _ in 0..<Self.commandAttempts {
+        for _ in 0..<Self.attempts {
             do {
                 switch try await decide() {
                 case .answer(let position): return try await answer(position)
@@ -51,16 +55,16 @@ extension Application {
     func carryOutOnce(
         _ call: Call, answer: ([UInt8]) throws -> HTTPResponse?, body: (KeyedCommand?) async throws -> HTTPResponse
     ) async throws -> HTTPResponse {
-        let command = try commandKey(of: call)
+        let command = try context.commandKey(of: call)
         func answerBefore() async throws -> HTTPResponse? {
             guard let command else { return nil }
-            return try await commandKeys.answer(to: command.key, command.requestHash, now: now()).flatMap(answer)
+            return try await keys.answer(to: command.key, command.requestHash, now: context.now()).flatMap(answer)
         }
         // Before anything is looked at: what was done already may well be refused now.
         if let before = try await answerBefore() { return before }
         do {
             return try await body(
-                command.map { KeyedCommand(key: $0.key, requestHash: $0.requestHash, now: now()) })
+                command.map { KeyedCommand(key: $0.key, requestHash: $0.requestHash, now: context.now()) })
         } catch let problem as Problem {
             // The same request, sent twice at once, may just have been carried out by the other.
             if let before = try await answerBefore() { return before }
@@ -73,56 +77,18 @@ extension Application {
     ///
     /// - Parameter make: without a secret, and without anybody's identity, which could not be erased there.
     func kept(for call: Call, make: () async throws -> [UInt8]) async throws -> [UInt8] {
-        guard let command = try commandKey(of: call) else { return try await make() }
+        guard let command = try context.commandKey(of: call) else { return try await make() }
         let (key, hash) = (command.key, command.requestHash)
-        if let kept = try await commandKeys.answer(to: key, hash, now: now()) { return kept }
+        if let kept = try await keys.answer(to: key, hash, now: context.now()) { return kept }
         let made = try await make()
         // Of two at once the first one's counts.
-        try await commandKeys.keep(made, for: key, hash, about: nil, now: now())
-        return try await commandKeys.answer(to: key, hash, now: now()) ?? made
+        try await keys.keep(made, for: key, hash, about: nil, now: context.now())
+        return try await keys.answer(to: key, hash, now: context.now()) ?? made
     }
 
     /// Where the command was carried out before under its idempotency key.
-    func positionBefore(_ call: Call) async throws -> Int64? {
-        guard let command = try commandKey(of: call) else { return nil }
-        return try await commandKeys.find(key: command.key, requestHash: command.requestHash, now: now())?.position
-    }
-
-    /// The event at a position of the log.
-    func event(at position: Int64) async throws -> ShownEvent {
-        guard let event = try await reader.event(at: position)?.event else {
-            throw LedgerError(.corrupt, "the log has no event at position \(position)")
-        }
-        return event
-    }
-
-    /// The customer ids that numbers stand for, in their order.
-    ///
-    /// - Throws: `not_found` where one of them was forgotten.
-    func names(of identities: [IdentityRef]) async throws -> [String] {
-        let names = try await reader.customerIDs(of: identities)
-        return try identities.map { identity throws(Problem) in
-            guard let name = names[identity] else { throw Problem.forgotten }
-            return name
-        }
-    }
-
-    /// Refuses to let a credential of one app name an Apple account of which that app knows no purchase.
-    ///
-    /// The account may be another app's customer, who would then share in whatever is granted to it or linked with it.
-    func checkMayName(_ customer: CustomerID, _ scope: LogScope, param: String?) async throws {
-        guard scope.app != nil, let id = customer.appTransactionID,
-            try await reader.customers(.appTransactionID(id), only: scope).matches.isEmpty
-        else { return }
-        throw Problem(
-            .forbidden,
-            "This key is for one app, in which no purchase of that Apple account is known. Name the customer by an id of "
-                + "your own, or use a key of every app.", param: param)
-    }
-
-    /// The names of those who are still known.
-    func knownNames(of identities: Set<IdentityRef>) async throws -> [String] {
-        try await reader.customerIDs(of: Array(identities)).values.sorted()
+    private func positionBefore(_ call: Call) async throws -> Int64? {
+        try await keys.position(of: try context.commandKey(of: call), now: context.now())
     }
 }
 

@@ -9,7 +9,7 @@ import HTTPServer
 /// checked any more, and what fails then is answered `rate_limited`. A notification of the store's still comes through,
 /// because its certificates are known from earlier ones and checking its one or two signatures is never refused. That
 /// holds even when a forger has the same address, as behind a proxy that is not configured as trusted.
-extension Application {
+extension Admission {
     /// Runs work that verifies signatures, on a thread of Dispatch.
     ///
     /// There are as many as cores, because the work keeps one busy. Each looks at what the address has left when it begins,

@@ -2,11 +2,11 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 
-extension Application {
+extension OperationHandlers {
     /// `GET /.well-known/rightful-keys`: the public keys of passes, for anybody.
     func publishPassKeys(_ call: Call) async throws -> HTTPResponse {
         let body = try WireJSON.encode(passKeys.keySet)
-        let tag = "\"\(sha256(body).hex.prefix(32))\""
+        let tag = "\"\(context.sha256(body).hex.prefix(32))\""
         let headers = [("ETag", tag), ("Cache-Control", "public, max-age=\(Self.passKeySetAge)")]
         if let known = try call.value(of: .ifNoneMatch), EntityTagList(known)?.matchesWeakly(tag) == true {
             return HTTPResponse(status: 304, headers: headers, body: body)

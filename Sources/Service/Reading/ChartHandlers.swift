@@ -3,21 +3,30 @@ import EntitlementCore
 import HTTPServer
 import Ledger
 
-extension Application {
+/// Reads of charts.
+struct ChartHandlers: Sendable {
+    let context: ServiceContext
+    let positions: PositionWatcher
+
+    /// `GET /v1/charts`: which charts there are, and what figures each has.
+    func list(_ call: Call) async throws -> HTTPResponse { try .document(ChartListDocument()) }
+
     /// `GET /v1/charts/{name}`.
-    func chart(_ call: Call) async throws -> HTTPResponse {
+    func read(_ call: Call) async throws -> HTTPResponse {
         guard let name = try call.value(of: .chart), let chart = ChartName(rawValue: name) else {
             let names = ChartName.allCases.map(\.rawValue).joined(separator: ", ")
             throw Problem(.notFound, "There is no such chart; there are \(names).", param: Parameter.chart.name)
         }
         let environment = try call.environment()
-        let span = try call.chartSpan(now: now())
+        let span = try call.chartSpan(now: context.now())
         let productID = try call.text(.product)
         let format =
             try call.word(.chartFormat, ChartFormat.self) ?? ChartFormat(accepted: call.request.header("Accept"))
         let knownAt = try call.knownAt()
-        if let position = try call.wholeNumber(.minPosition) { try await wait(for: position) }
-        let facts = try await reader.chart(chart, environment: environment, knownAt: knownAt)
+        if let position = try call.wholeNumber(.minPosition) {
+            try await positions.wait(for: position, within: context.limits.positionWait)
+        }
+        let facts = try await context.reader.chart(chart, environment: environment, knownAt: knownAt)
         let lines = facts.cells.lines(of: chart, over: span, facts.catalog, productID: productID, app: call.scope.app)
         guard lines.count * span.count <= Self.chartNumbers else {
             throw Problem(
@@ -26,7 +35,8 @@ extension Application {
             )
         }
         let document = ChartDocument(
-            chart, environment: environment, span, knownAt: facts.position, knownUntil: facts.recordedAt ?? now(),
+            chart, environment: environment, span, knownAt: facts.position,
+            knownUntil: facts.recordedAt ?? context.now(),
             lines: lines)
         switch format {
         case .json: return try .document(document, position: facts.position, headers: [("Vary", "Accept")])

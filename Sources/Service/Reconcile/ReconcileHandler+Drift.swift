@@ -2,7 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import Ledger
 
-extension Application {
+extension ReconcileHandler {
     /// The most drifts recorded of one customer in one app within 24 hours; further ones are counted only.
     private static let driftLimit = 20
     /// The most products of one customer in one app about which differences are recorded, until devices come to agree.
@@ -19,16 +19,16 @@ extension Application {
     ) async throws {
         guard !claims.isEmpty else { return }
         guard decision.proof != .none else {
-            for _ in drift { metrics.count(.drift, ["unproven"]) }
+            for _ in drift { context.metrics.count(.drift, ["unproven"]) }
             return
         }
         let own = decision.ownProducts
         let app = decision.posting.app
-        let past = try await reader.drifts(
+        let past = try await context.reader.drifts(
             of: decision.customer, decision.posting.environment, limit: Self.driftLimit * 10
         ).filter { $0.fact.bundleID.utf8.elementsEqual(app.utf8) }
         guard !drift.isEmpty || !past.isEmpty else { return }
-        let dayAgo = now().adding(milliseconds: -Timestamp.millisecondsPerDay)
+        let dayAgo = context.now().adding(milliseconds: -Timestamp.millisecondsPerDay)
         // Moves on with what is recorded here, so that only what others append is in conflict with it.
         var decidedAt = decision.snapshot.position
         var left = Self.driftLimit - past.count { $0.recordedAt > dayAgo }
@@ -38,16 +38,16 @@ extension Application {
         var products: Set<String> = []
         for item in drift {
             guard own?.contains(item.claim.productID) ?? true else {
-                metrics.count(.drift, ["foreign"])
+                context.metrics.count(.drift, ["foreign"])
                 continue
             }
             // What nobody sells nobody could explain.
             guard known.contains(item.claim.productID) else {
-                metrics.count(.drift, ["unknown_product"])
+                context.metrics.count(.drift, ["unknown_product"])
                 continue
             }
             guard products.insert(item.claim.productID).inserted else {
-                metrics.count(.drift, ["known"])
+                context.metrics.count(.drift, ["known"])
                 continue
             }
             let fact = DriftFact(
@@ -55,11 +55,11 @@ extension Application {
                 claimedUntil: item.claim.until, actual: item.actual, actualUntil: item.actualUntil)
             let last = past.first { $0.fact.productID == fact.productID }?.fact
             guard last.map({ !$0.saysTheSame(as: fact) }) ?? true else {
-                metrics.count(.drift, ["known"])
+                context.metrics.count(.drift, ["known"])
                 continue
             }
             guard left > 0, disputed.contains(fact.productID) || disputed.count < Self.productLimit else {
-                metrics.count(.drift, ["limited"])
+                context.metrics.count(.drift, ["limited"])
                 continue
             }
             left -= 1
@@ -93,10 +93,10 @@ extension Application {
                     identities: [decision.customer.value], deduplication: .unique,
                     unchangedSince: condition)
             ).position
-            metrics.count(.drift, [outcome])
+            context.metrics.count(.drift, [outcome])
         } catch AppendRefusal.conflict {
             // Another device of the customer has just reported, or a command changed what was compared.
-            metrics.count(.drift, ["overtaken"])
+            context.metrics.count(.drift, ["overtaken"])
         }
     }
 }

@@ -3,34 +3,36 @@ package import EntitlementCore
 import HTTPServer
 package import Ledger
 
-extension Application {
+extension CustomerHandlers {
     /// `GET /v1/subscriptions/{original_transaction_id}`.
     func subscription(_ call: Call) async throws -> HTTPResponse {
         let originalID = try call.storeIdentifier(.original)
         let environment = try call.environment()
         let asked = try call.instant(.at)
-        let at = asked ?? now()
+        let at = asked ?? context.now()
         let knownAt = try call.knownAt()
-        let (found, position) = try await reader.subscription(
+        let (found, position) = try await context.reader.subscription(
             originalID, environment: environment, knownAt: knownAt, app: call.scope.app)
         guard let found else {
             throw Problem(
                 .notFound,
                 "No event about this original transaction is known in \(environment.rawValue)."
-                    + (try await elsewhere(originalID, than: environment, knownAt, call.scope)),
+                    + (try await context.reader.elsewhere(originalID, than: environment, knownAt, call.scope)),
                 param: "original_transaction_id")
         }
         // A transfer that was answered has taken place, though the clock may not have come to its date.
         return try .document(
             found.document(at: at, ownedAt: asked ?? .endless, knownAt: position), position: position)
     }
+}
 
+extension LedgerReader {
     /// In which other environment an original transaction is known, of what whoever asks may hear; empty where in none.
     func elsewhere(
         _ originalID: String, than environment: StoreEnvironment, _ knownAt: KnownAt, _ scope: LogScope
     ) async throws -> String {
         for other in StoreEnvironment.allCases where other != environment && scope.holds(other) {
-            let found = try await reader.subscription(originalID, environment: other, knownAt: knownAt, app: scope.app)
+            let found = try await subscription(originalID, environment: other, knownAt: knownAt, app: scope.app)
             if found.subscription != nil { return " It is known in \(other.rawValue): name that environment." }
         }
         return ""

@@ -1,20 +1,6 @@
 package import EntitlementAPI
 import EntitlementCore
-import HTTPServer
 package import Ledger
-
-extension Application {
-    /// `GET /v1/drift`: the differences between device, ledger and store, and what resolved each.
-    func showDrift(_ call: Call) async throws -> HTTPResponse {
-        let (after, limit) = try call.page()
-        let query = DriftQuery(
-            try call.environment(), driftClass: try call.word(.driftClass, DriftClass.self),
-            isResolved: try call.flag(.resolved),
-            after: after, limit: limit)
-        let page = try await reader.driftRegister.page(query, only: call.scope)
-        return try .document(DriftListDocument(page), position: page.readTo)
-    }
-}
 
 extension DriftListDocument {
     /// Differences as the API and the command line show them.

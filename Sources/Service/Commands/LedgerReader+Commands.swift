@@ -1,0 +1,41 @@
+import EntitlementCore
+import Ledger
+
+extension LedgerReader {
+    /// The event at a position that the log is known to have.
+    func recordedEvent(at position: Int64) async throws -> ShownEvent {
+        guard let event = try await event(at: position)?.event else {
+            throw LedgerError(.corrupt, "the log has no event at position \(position)")
+        }
+        return event
+    }
+
+    /// The customer ids that numbers stand for, in their order.
+    ///
+    /// - Throws: `not_found` where one of them was forgotten.
+    func names(of identities: [IdentityRef]) async throws -> [String] {
+        let names = try await customerIDs(of: identities)
+        return try identities.map { identity throws(Problem) in
+            guard let name = names[identity] else { throw Problem.forgotten }
+            return name
+        }
+    }
+
+    /// Refuses to let a credential of one app name an Apple account of which that app knows no purchase.
+    ///
+    /// The account may be another app's customer, who would then share in whatever is granted to it or linked with it.
+    func checkMayName(_ customer: CustomerID, _ scope: LogScope, param: String?) async throws {
+        guard scope.app != nil, let id = customer.appTransactionID,
+            try await customers(.appTransactionID(id), only: scope).matches.isEmpty
+        else { return }
+        throw Problem(
+            .forbidden,
+            "This key is for one app, in which no purchase of that Apple account is known. Name the customer by an id of "
+                + "your own, or use a key of every app.", param: param)
+    }
+
+    /// The names of those who are still known.
+    func knownNames(of identities: Set<IdentityRef>) async throws -> [String] {
+        try await customerIDs(of: Array(identities)).values.sorted()
+    }
+}
