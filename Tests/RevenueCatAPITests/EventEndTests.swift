@@ -199,8 +199,8 @@ struct EventEndTests {
             of: alice, environment: log.environment, position: Int64(log.events.count), events: log.events)
         let others = (100..<160).map { IdentityRef($0) }
         let moment = CustomerMoment(
-            history.facts(), in: log.environment, names: others + [alice], at: day(1),
-            hearings: PurchaseHearings(log.events))
+            history.facts(), knownAt: history.position, in: log.environment, names: others + [alice],
+            at: day(1), hearings: PurchaseHearings(log.events))
         let told = try EventTeller().changes(from: nil, to: moment).arrived.values.flatMap(\.news)
         let people = try EventMessage.people(in: try #require(told.first).body)
         #expect(people == [alice] + others.prefix(49))

@@ -193,9 +193,9 @@ struct EventTests {
         let told = try log.told(by: 40)
         #expect(told.map(\.description) == refunded + ["REFUND_REVERSED @31", "EXPIRATION UNKNOWN @31"])
         #expect(told.suffix(2).allSatisfy { $0["expiration_at_ms"] == .int(day(30).milliseconds) })
-        // What is heard of much later is history.
+        // However late it is heard of, the money is back.
         late.notified(purchase("1000", from: 0, to: 30, signed: 31), recorded: 39)
-        #expect(try late.story(by: 50) == refunded)
+        #expect(try late.story(by: 50) == refunded + ["REFUND_REVERSED @39", "EXPIRATION UNKNOWN @39"])
     }
 
     @Test("a refund that keeps access is a CANCELLATION alone")

@@ -183,7 +183,7 @@ struct ReopeningTests {
             let history = CustomerHistory(
                 of: bob, environment: log.environment, position: Int64(count), events: log.events)
             return CustomerMoment(
-                history.facts(), in: log.environment, names: [bob], at: day(5),
+                history.facts(), knownAt: Int64(count), in: log.environment, names: [bob], at: day(5),
                 hearings: PurchaseHearings(log.events))
         }
         func told(_ count: Int) throws -> [MessageType] {

@@ -1,6 +1,8 @@
 /// What is known of a customer, and the instant at which it is read.
 package struct CustomerMoment: Sendable {
     package let facts: CustomerFacts
+    /// Up to where the log is believed.
+    package let position: Int64
     package let environment: StoreEnvironment
     /// Everybody who is this customer by the links in force, in ascending order.
     package let names: [IdentityRef]
@@ -9,11 +11,11 @@ package struct CustomerMoment: Sendable {
     package let hearings: PurchaseHearings
 
     package init(
-        _ facts: CustomerFacts, in environment: StoreEnvironment, names: [IdentityRef], at instant: Timestamp,
-        hearings: PurchaseHearings
+        _ facts: CustomerFacts, knownAt position: Int64, in environment: StoreEnvironment, names: [IdentityRef],
+        at instant: Timestamp, hearings: PurchaseHearings
     ) {
-        (self.facts, self.environment, self.names, self.instant) = (facts, environment, names, instant)
-        self.hearings = hearings
+        (self.facts, self.position, self.environment) = (facts, position, environment)
+        (self.names, self.instant, self.hearings) = (names, instant, hearings)
     }
 }
 

@@ -14,9 +14,12 @@ package struct EventTeller: PurchaseTeller {
         let old = Self.renamed(before?.standings ?? [:], as: new)
         var courses: [PurchaseKey: [PurchaseEvent]] = [:]
         var departed: [PurchaseKey: PurchaseStanding] = [:]
+        // Who was no customer before comes to be one by the last event.
+        let told = ToldPayments(
+            moment.hearings, knownAt: before?.position ?? moment.position - 1, at: before?.instant ?? moment.instant,
+            under: moment.facts.catalog)
         for (key, standing) in new {
-            courses[key] =
-                PurchaseCourse(from: old[key], to: standing, at: moment.instant, moment.hearings).events
+            courses[key] = PurchaseCourse(from: old[key], to: standing, at: moment.instant, told).events
         }
         for (key, standing) in old where new[key] == nil {
             departed[key] = standing

@@ -26,12 +26,14 @@ struct PurchaseEvent: Hashable, Sendable {
 struct PurchaseCourse {
     /// What is heard of later than this and changes no access is not told, in milliseconds: it is history.
     ///
-    /// A period that is over is counted from its end.
+    /// A period that is over is counted from its end. What becomes of the money of a payment that was told is told whenever
+    /// that is heard of, or sums would be wrong for ever.
     /// Stores repeat notifications for days, and a service that was away reads them then.
     static let lateness = 7 * Timestamp.millisecondsPerDay
 
     private let after: PurchaseStanding
     private let instant: Timestamp
+    private let told: ToldPayments
     private(set) var events: [PurchaseEvent] = []
 
     /// What the period that is the latest afterwards was before, as far as events tell.
@@ -58,18 +60,19 @@ struct PurchaseCourse {
     }
 
     /// - Parameter before: `nil` where it was not the customer's.
-    init(
-        from before: PurchaseStanding?, to after: PurchaseStanding, at instant: Timestamp, _ hearings: PurchaseHearings
-    ) {
-        (self.after, self.instant) = (after, instant)
+    init(from before: PurchaseStanding?, to after: PurchaseStanding, at instant: Timestamp, _ told: ToldPayments) {
+        (self.after, self.instant, self.told) = (after, instant, told)
         guard let before, !before.knownIDs.isDisjoint(with: after.transactionIDs) else {
             begin(after: before)
             return
         }
-        compare(before)
-        goOn(from: !before.isOpen && after.isOpen ? reopen() : keep(before))
         let isSame = !before.transactionIDs.isDisjoint(with: after.transactionIDs)
-        if events.isEmpty || before.isOpen || !isSame || Self.isTold(before, hearings) { return }
+        compare(before, isSame: isSame)
+        goOn(from: !before.isOpen && after.isOpen ? reopen() : keep(before))
+        if before.isOpen { return }
+        // What would be told of it by now would be told when it was looked at last, too.
+        let mayBeNew = isSame && after.isTellable(at: instant) && !before.isTellable(at: instant)
+        guard !events.isEmpty || mayBeNew, !told.isTold(after) else { return }
         // Receivers have not heard of it, and money that goes back would be of no payment: if it is told now, then as new.
         events = []
         begin(after: nil)
@@ -112,18 +115,11 @@ struct PurchaseCourse {
         instant < statedAt.adding(milliseconds: Self.lateness)
     }
 
-    /// Whether something that is over was told, now or when it ran: what was heard of too late was not.
-    private static func isTold(_ over: PurchaseStanding, _ hearings: PurchaseHearings) -> Bool {
-        guard over.kind != .grant, let heardAt = hearings.first(of: over.transactionIDs) else { return true }
-        return heardAt < over.ranUntil.adding(milliseconds: lateness)
-    }
-
     /// A period that was not known; of several that were not, the latest alone.
     private mutating func begin(after before: PurchaseStanding?) {
         let open = before.flatMap { $0.isOpen ? $0 : nil }
         let left = open.map { ended($0) }
-        // It was paid for, though it is over: what its money does is told, too. Nobody pays for a grant.
-        guard after.isOpen || after.kind != .grant && after.withdrawnAt == nil && isRecent(after.ranUntil) else {
+        guard after.isTellable(at: instant) else {
             // Of what was told of, for of what came in between receivers know nothing.
             if let left {
                 events.append(PurchaseEvent(type: .expiration, view: left, detail: .expiration(after.endReason)))
@@ -161,29 +157,17 @@ struct PurchaseCourse {
         return left
     }
 
-    /// The same period, of which more was said.
-    private mutating func compare(_ before: PurchaseStanding) {
-        let isHeld = before.isOpen || after.isOpen
-        let part = Self.moneyBack(from: before, to: after)
-        if after.isRefunded && !before.isRefunded || part != nil,
-            isHeld || isRecent(after.refundedAt ?? after.withdrawnAt ?? .earliest)
-        {
-            var view = after.view
-            view.refund = part ?? view.refund
-            events.append(PurchaseEvent(type: .cancellation, view: view, detail: .cancellation(.customerSupport)))
-        }
+    /// A period that was known, of which more was said.
+    ///
+    /// - Parameter isSame: whether it was the latest before; else what had followed it does not any more.
+    private mutating func compare(_ before: PurchaseStanding, isSame: Bool) {
+        // Of what followed it the money is another's.
+        if let known = isSame ? before.moneyBack : told.moneyBack(of: after) { tellMoney(since: known) }
         if let ahead = after.refundedAhead, before.transactionIDs.contains(ahead.transactionID) {
             events.append(PurchaseEvent(type: .cancellation, view: ahead, detail: .cancellation(.customerSupport)))
         }
         if after.kind == .grant, after.withdrawnAt != nil, before.withdrawnAt == nil, before.isOpen {
             tell(.cancellation, .cancellation(.developerInitiated))
-        }
-        let isReversed = before.isRefunded && !after.isRefunded && after.withdrawnAt == nil
-        // Of several refunds of Stripe's one may fail.
-        if isReversed || Self.moneyBack(from: after, to: before) != nil, after.isOpen || isRecent(after.statedAt) {
-            tell(.refundReversed)
-            // It lets in, and what has ended meanwhile does not.
-            if !after.isOpen, !after.givesNothing { tell(.expiration, .expiration(after.endReason)) }
         }
         if after.kind == .subscription, before.withdrawnAt == nil, after.withdrawnAt == nil,
             after.transactionIDs == before.transactionIDs, after.expiry > before.expiry, after.isOpen
@@ -192,14 +176,20 @@ struct PurchaseCourse {
         }
     }
 
-    /// What Stripe has given back from one moment to another, whatever that means for access.
-    ///
-    /// It may come in parts, where Apple refunds a purchase once.
-    private static func moneyBack(from earlier: PurchaseStanding, to later: PurchaseStanding) -> Money? {
-        guard later.view.store == .stripe, let refund = later.view.refund else { return nil }
-        guard let known = earlier.view.refund else { return refund }
-        guard known.currency == refund.currency, refund.thousandths > known.thousandths else { return nil }
-        return Money(thousandths: refund.thousandths - known.thousandths, currency: refund.currency)
+    /// What became of the money of a payment that was told, with how much of it that is.
+    private mutating func tellMoney(since known: MoneyBack) {
+        var view = after.view
+        if let part = after.moneyBack.part(since: known) {
+            view.refund = part.amount
+            events.append(PurchaseEvent(type: .cancellation, view: view, detail: .cancellation(.customerSupport)))
+        }
+        // Of several refunds of Stripe's one may fail.
+        if let part = known.part(since: after.moneyBack) {
+            view.refund = part.amount
+            events.append(PurchaseEvent(type: .refundReversed, view: view))
+            // It lets in, and what has ended meanwhile does not.
+            if !after.isOpen, !after.givesNothing { tell(.expiration, .expiration(after.endReason)) }
+        }
     }
 
     /// A charge that failed, once for each period; and that it does not renew, once for whatever reasons.

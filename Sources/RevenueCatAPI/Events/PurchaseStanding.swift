@@ -94,6 +94,8 @@ struct PurchaseStanding: Sendable {
     let transactionIDs: Set<String>
     /// Those of all periods up to it.
     let knownIDs: Set<String>
+    /// Those of periods that are known and follow it.
+    let aheadIDs: Set<String>
     /// The latest period is the one that the subscription began with.
     let isFirst: Bool
     let followsTrial: Bool
@@ -111,10 +113,6 @@ struct PurchaseStanding: Sendable {
     /// It was taken back, since when.
     let withdrawnAt: Timestamp?
     let isRefunded: Bool
-    /// When money went back last of what was sold on the web, of this period or another; `nil` of anything else.
-    let refundedAt: Timestamp?
-    /// When the newest statement about it was signed.
-    let statedAt: Timestamp
     /// The period that would have followed, where it was paid for and its money went back before it begins.
     let refundedAhead: PurchaseView?
     /// Why it does not renew.
@@ -124,9 +122,20 @@ struct PurchaseStanding: Sendable {
 
     /// Until when it gave access, or, where that is taken back, was to give it; of what gives none when it was bought.
     ///
-    /// Whether it was told is counted from here on, and a refund changes nothing about what was told.
-    var ranUntil: Timestamp {
+    private var ranUntil: Timestamp {
         if givesNothing { return view.purchasedAt }
         return withdrawnAt == nil ? view.end : max(view.end, expiry)
     }
+
+    /// Whether it is told of, where nothing was told yet, at an instant.
+    ///
+    /// It was paid for, though it is over: what its money does is told, too. Nobody pays for a grant.
+    func isTellable(at instant: Timestamp) -> Bool {
+        if isOpen { return true }
+        return kind != .grant && withdrawnAt == nil
+            && instant < ranUntil.adding(milliseconds: PurchaseCourse.lateness)
+    }
+
+    /// How much of its money went back.
+    var moneyBack: MoneyBack { MoneyBack(isRefunded: isRefunded, amount: view.refund) }
 }

@@ -61,6 +61,7 @@ struct PurchaseStandings {
         _ fact: TransactionFact, transactionID: String, _ access: Access?, isOfWeb: Bool
     ) -> PurchaseView {
         let state = facts.originals[fact.originalTransactionID]
+        let isWithdrawn = fact.revocation.map { $0.date <= instant } ?? false
         return PurchaseView(
             productID: fact.productID, entitlementIDs: entitlements(of: fact.productID),
             periodType: EventPeriodType(PeriodType(fact.offer)), store: isOfWeb ? .stripe : .appStore,
@@ -69,17 +70,7 @@ struct PurchaseStandings {
             expiresAt: access.flatMap { $0.end == .endless ? nil : $0.end },
             isFamilyShare: fact.ownership == .known(.familyShared),
             offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil,
-            price: state?.price(of: fact), refund: state?.refunded(of: fact))
-    }
-
-    private func refundedAt(of fact: TransactionFact) -> Timestamp? {
-        facts.originals[fact.originalTransactionID]?.web?.refunds.map(\.value.created).filter { $0 <= instant }.max()
-    }
-
-    /// When the newest was stated of a purchase; of one on the web a refund is stated by itself.
-    private func statedAt(_ fact: TransactionFact) -> Timestamp {
-        let refunds = facts.originals[fact.originalTransactionID]?.web?.refunds ?? []
-        return refunds.map(\.statedAt).filter { $0 <= instant }.reduce(fact.signedDate ?? .earliest, max)
+            price: state?.price(of: fact), refund: isOfWeb || isWithdrawn ? state?.refunded(of: fact) : nil)
     }
 
     /// Apple's `offerType` of an offer code.
@@ -120,6 +111,7 @@ struct PurchaseStandings {
             kind: .subscription, view: byProduct[fact.productID] ?? views[0], views: byProduct, isOpen: access.isOpen,
             givesNothing: false, transactionIDs: Set(period.transactionIDs),
             knownIDs: Set(chain.periods.prefix(last.index + 1).flatMap(\.transactionIDs)),
+            aheadIDs: Set(chain.periods.dropFirst(last.index + 1).flatMap(\.transactionIDs)),
             isFirst: period.web == nil
                 ? period.transactionIDs.contains(fact.originalTransactionID) : last.index == 0,
             followsTrial: earlier.map { PeriodType($0.fact.offer) == .trial } ?? false
@@ -128,9 +120,11 @@ struct PurchaseStandings {
             isCollecting: access.isOpen || access.state == .inBillingRetry || access.state == .inGracePeriod,
             isUnsubscribed: isUnsubscribed,
             nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
-            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: statedAt(fact),
+            isRefunded: isRefunded,
             refundedAhead: standing.refundedAhead(of: last).map { ahead in
-                view(ahead.fact, transactionID: ahead.fact.transactionID, access, isOfWeb: false)
+                var view = view(ahead.fact, transactionID: ahead.fact.transactionID, access, isOfWeb: false)
+                view.refund = facts.originals[fact.originalTransactionID]?.refunded(of: ahead.fact)
+                return view
             }, cancelReason: cancelReason, endReason: endReason)
     }
 
@@ -146,11 +140,11 @@ struct PurchaseStandings {
             && (latest?.period.isRefunded(by: instant) ?? (fact.revocation?.kind != .known(.familyRevoke)))
         return PurchaseStanding(
             kind: .oneTime, view: view, views: [view.productID: view], isOpen: latest?.access.isOpen ?? false,
-            givesNothing: latest == nil, transactionIDs: ids, knownIDs: ids,
+            givesNothing: latest == nil, transactionIDs: ids, knownIDs: ids, aheadIDs: [],
             isFirst: true, followsTrial: false, expiry: latest?.period.expiry ?? .endless, graceEnd: nil, failedAt: nil,
             isCollecting: false, isUnsubscribed: false, nextProductID: nil, withdrawnAt: withdrawnAt,
-            isRefunded: isRefunded, refundedAt: refundedAt(of: fact), statedAt: statedAt(fact),
-            refundedAhead: nil, cancelReason: .unknown, endReason: isRefunded ? .customerSupport : .unknown)
+            isRefunded: isRefunded, refundedAhead: nil, cancelReason: .unknown,
+            endReason: isRefunded ? .customerSupport : .unknown)
     }
 
     // MARK: - What was given
@@ -165,9 +159,10 @@ struct PurchaseStandings {
             offerCode: nil, price: nil, refund: nil)
         return PurchaseStanding(
             kind: .grant, view: view, views: [view.productID: view], isOpen: instant < end, givesNothing: false,
-            transactionIDs: [grant.grantID], knownIDs: [grant.grantID], isFirst: true, followsTrial: false,
+            transactionIDs: [grant.grantID], knownIDs: [grant.grantID], aheadIDs: [], isFirst: true,
+            followsTrial: false,
             expiry: end, graceEnd: nil, failedAt: nil, isCollecting: false, isUnsubscribed: false, nextProductID: nil,
-            withdrawnAt: revokedAt, isRefunded: false, refundedAt: nil, statedAt: grant.from, refundedAhead: nil,
+            withdrawnAt: revokedAt, isRefunded: false, refundedAhead: nil,
             cancelReason: .developerInitiated, endReason: revokedAt == nil ? .unknown : .developerInitiated)
     }
 }

@@ -44,7 +44,8 @@ struct EventOracleTests {
         func moment(_ facts: CustomerFacts, _ instant: Timestamp) -> CustomerMoment? {
             facts.customer == person
                 ? CustomerMoment(
-                    facts, in: log.environment, names: [person], at: instant, hearings: PurchaseHearings(log.events))
+                    facts, knownAt: Int64(count), in: log.environment, names: [person], at: instant,
+                    hearings: PurchaseHearings(log.events))
                 : nil
         }
         var last = moment(facts, instant)

@@ -35,7 +35,7 @@ extension TestLog {
             let facts = history.facts()
             guard facts.customer == customer else { return nil }
             return CustomerMoment(
-                facts, in: environment, names: [customer], at: instant,
+                facts, knownAt: Int64(count), in: environment, names: [customer], at: instant,
                 hearings: PurchaseHearings(events))
         }
         var sent: [SentEvent] = []

@@ -18,7 +18,7 @@ func purchase(
     _ id: String, _ product: String = "pro", from start: Double, to end: Double? = nil,
     _ kind: ProductKind = .autoRenewable, signed: Double? = nil, revoked: Double? = nil,
     _ revocation: RevocationKind = .refundFull, reason: TransactionReason = .purchase, offer: Offer? = nil,
-    ownership: AppleOwnership = .purchased, of owner: IdentityRef = alice, original: String = "1000",
+    ownership: AppleOwnership = .purchased, of owner: IdentityRef? = alice, original: String = "1000",
     price: Money? = nil
 ) -> TransactionFact {
     TransactionFact(
@@ -143,6 +143,10 @@ struct TestLog {
 
     mutating func transferred(to customer: IdentityRef, at recorded: Double, original: String = "1000") {
         add(.transfer(TransferFact(originalTransactionID: original, customer: customer)), recorded: recorded)
+    }
+
+    mutating func claimed(by customer: IdentityRef = alice, at recorded: Double, original: String = "1000") {
+        add(.claim(ClaimFact(originalTransactionID: original, customer: customer)), recorded: recorded)
     }
 
     /// An event of Stripe's about an original of Alice's.

@@ -116,7 +116,8 @@ struct PurchaseWalk: CustomerWalk {
             return
         }
         let names = names.filter { facts.ownership.customer(of: $0) == key.identity }.sorted()
-        moment = CustomerMoment(facts, in: key.environment, names: names, at: instant, hearings: hearings)
+        moment = CustomerMoment(
+            facts, knownAt: position, in: key.environment, names: names, at: instant, hearings: hearings)
         until = facts.nextPurchaseChange(after: instant)
     }
 
