@@ -92,6 +92,17 @@ struct MoneyTests {
         #expect(told.money.isRight && told.money.sums == ["1000": 9.99])
     }
 
+    @Test("a refund on the web that fails is told with what it was of")
+    func failedPart() throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        paid(&log, recorded: 1)
+        log.stripe(at: 50, recorded: 80) { $0.refunds = [refund(1, 301, at: 50), refund(2, 200, at: 50)] }
+        log.stripe(at: 51, recorded: 90) { $0.refunds = [refund(1, 301, at: 50, .failed)] }
+        let told = try log.told(by: 100)
+        #expect(told.map { $0["price"] }.suffix(3) == [.double(-5.01), .double(3.01), .double(9.99)], "\(told)")
+        #expect(told.money.isRight && told.money.sums == ["in_1": 7.99])
+    }
+
     // MARK: - Parts
 
     private func paid(_ log: inout TestLog, recorded: Double, refunds: [WebRefund] = []) {
@@ -110,6 +121,20 @@ struct MoneyTests {
             paymentIntent: "pi_1", charge: nil)
     }
 
+    @Test("a payment that is first heard of when a part went back is told, and then the part", arguments: [5, 33])
+    func firstHeardInPart(heard: Double) throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        paid(&log, recorded: heard, refunds: [refund(1, 301, at: 3)])
+        log.stripe(at: heard + 1) { $0.refunds = [refund(2, 500, at: heard + 1)] }
+        let told = try log.told(by: 40)
+        #expect(
+            told.filter { $0.type != .expiration }.map { $0["price"] } == [
+                .double(9.99), .double(-3.01), .int(-5),
+            ], "\(told)")
+        #expect(told.money.isRight && told.money.sums == ["in_1": 1.98])
+        #expect(told.count { $0.type == .expiration } == 1)
+    }
+
     @Test("where a part that went back ends access, what is first heard of with it is not told, nor is another part")
     func firstHeardEnded() throws {
         var log = TestLog()
@@ -121,5 +146,29 @@ struct MoneyTests {
         let told = try log.told(by: 40)
         #expect(told.map(\.type) == [.initialPurchase, .expiration], "\(told)")
         #expect(told.money.isRight && told.money.sums == ["in_1": 9.99])
+    }
+
+    @Test("the App Store's part that leaves the access, heard of with the payment, is told behind it")
+    func firstHeardProrated() throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        log.notified(
+            purchase("1000", from: 0, to: 30, signed: 10, revoked: 9, .refundProrated, price: Self.price),
+            renewal(signed: 10, renews: false))
+        let told = try log.told(by: 20)
+        #expect(
+            told.map(\.description) == [
+                "INITIAL_PURCHASE @10", "CANCELLATION CUSTOMER_SUPPORT @10", "CANCELLATION UNSUBSCRIBE @10",
+            ])
+    }
+
+    @Test("what comes to somebody with a part gone back that was told is no second refund")
+    func arrivedInPart() throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        paid(&log, recorded: 1)
+        log.stripe(at: 3) { $0.refunds = [refund(1, 301, at: 3)] }
+        log.transferred(to: bob, at: 5, original: "sub_1")
+        let told = try log.told(of: alice, by: 10) + log.told(of: bob, by: 10)
+        #expect(told.map(\.type) == [.initialPurchase, .cancellation, .expiration, .initialPurchase], "\(told)")
+        #expect(told.money.isRight && told.money.sums == ["in_1": 6.98])
     }
 }

@@ -88,6 +88,7 @@ struct EventMembers {
         if isFree || view.isFamilyShare { return (.int(0), .int(0)) }
         var amount = view.price.map { $0.units }
         if case .cancellation(.customerSupport) = event.detail { amount = view.refund.map { -$0.units } }
+        if event.type == .refundReversed { amount = view.refund.map { $0.units } }
         let value = amount.map(WireValue.double) ?? .null
         return (view.price?.currency == "USD" || amount == 0 ? value : .null, value)
     }

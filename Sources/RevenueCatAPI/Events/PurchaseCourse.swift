@@ -127,6 +127,8 @@ struct PurchaseCourse {
             return
         }
         enter(open, left, isFirst: before == nil && after.isFirst)
+        // A part of it may have gone back already, and somebody else may have been told that.
+        if after.moneyBack != .nothing { tellMoney(since: told.moneyBack(of: after) ?? .nothing) }
         let isSame = open?.view.productID == after.view.productID
         goOn(from: Base(letIn: after, nextProductID: isSame ? open?.nextProductID : nil))
     }
@@ -204,7 +206,7 @@ struct PurchaseCourse {
         // A part that went back and left the access says nothing of whether it renews.
         let isCancelled = events.contains { event in
             event.type == .cancellation
-                && (event.detail != .cancellation(.customerSupport) || after.withdrawnAt != nil)
+                && (event.detail != .cancellation(.customerSupport) || !after.isOpen)
         }
         // With what is taken back renewing ends, too, which nobody turned off.
         let isRunning = after.isOpen || base.isOpen && after.withdrawnAt == nil
