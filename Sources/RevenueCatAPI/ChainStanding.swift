@@ -117,7 +117,7 @@ struct ChainStanding {
 
     /// The period behind the latest one, where its money went back before it begins: it was announced, and is shown no more.
     func refundedAhead(of latest: Latest) -> Period? {
-        guard latest.access.isOpen, let start = segments[latest.index]?.last?.end, instant < start,
+        guard let start = segments[latest.index]?.last?.end, instant < start,
             successor(of: latest.index, from: start) != nil
         else { return nil }
         let next = chain.periods[latest.index + 1]

@@ -71,8 +71,8 @@ struct PurchaseCourse {
         goOn(from: !before.isOpen && after.isOpen ? reopen() : keep(before))
         if before.isOpen { return }
         // What would be told of it by now would be told when it was looked at last, too.
-        let mayBeNew = isSame && after.isTellable(at: instant) && !before.isTellable(at: instant)
-        guard !events.isEmpty || mayBeNew, !told.isTold(after) else { return }
+        let mayBeNew = after.isTellable(at: instant) && !before.isTellable(at: instant)
+        guard after.kind != .grant, !events.isEmpty || mayBeNew, !told.isTold(after.payment) else { return }
         // Receivers have not heard of it, and money that goes back would be of no payment: if it is told now, then as new.
         events = []
         begin(after: nil)
@@ -119,6 +119,11 @@ struct PurchaseCourse {
     private mutating func begin(after before: PurchaseStanding?) {
         let open = before.flatMap { $0.isOpen ? $0 : nil }
         let left = open.map { ended($0) }
+        if let before, !before.aheadIDs.isDisjoint(with: after.transactionIDs),
+            let known = told.moneyBack(of: after.payment)
+        {
+            return resume(open, left, since: known)
+        }
         guard after.isTellable(at: instant) else {
             // Of what was told of, for of what came in between receivers know nothing.
             if let left {
@@ -128,9 +133,26 @@ struct PurchaseCourse {
         }
         enter(open, left, isFirst: before == nil && after.isFirst)
         // A part of it may have gone back already, and somebody else may have been told that.
-        if after.moneyBack != .nothing { tellMoney(since: told.moneyBack(of: after) ?? .nothing) }
+        if after.moneyBack != .nothing { tellMoney(since: told.moneyBack(of: after.payment) ?? .nothing) }
         let isSame = open?.view.productID == after.view.productID
         goOn(from: Base(letIn: after, nextProductID: isSame ? open?.nextProductID : nil))
+    }
+
+    /// A period that was told when it was announced, and was not to be seen meanwhile: what ran before it was refunded, or
+    /// something else took its place, or its own money had gone back.
+    ///
+    /// The payment is not told twice; what it gives is.
+    private mutating func resume(_ open: PurchaseStanding?, _ left: PurchaseView?, since known: MoneyBack) {
+        if let left, !after.isOpen || left.productID != after.view.productID {
+            events.append(PurchaseEvent(type: .expiration, view: left, detail: .expiration(after.endReason)))
+        }
+        tellMoney(since: known)
+        let isReversed = events.contains { $0.type == .refundReversed }
+        if let open, after.isOpen, !isReversed, open.view.productID == after.view.productID {
+            return goOn(from: Base(open))
+        }
+        if after.isOpen, !isReversed { tell(.subscriptionExtended) }
+        if after.isOpen { goOn(from: Base(letIn: after)) }
     }
 
     /// - Parameters:
@@ -164,8 +186,10 @@ struct PurchaseCourse {
     /// - Parameter isSame: whether it was the latest before; else what had followed it does not any more.
     private mutating func compare(_ before: PurchaseStanding, isSame: Bool) {
         // Of what followed it the money is another's.
-        if let known = isSame ? before.moneyBack : told.moneyBack(of: after) { tellMoney(since: known) }
-        if let ahead = after.refundedAhead, before.transactionIDs.contains(ahead.transactionID) {
+        if let known = isSame ? before.moneyBack : told.moneyBack(of: after.payment) { tellMoney(since: known) }
+        if let ahead = after.refundedAhead, before.refundedAhead?.transactionID != ahead.transactionID,
+            before.transactionIDs.contains(ahead.transactionID) || told.isTold(ahead.payment)
+        {
             events.append(PurchaseEvent(type: .cancellation, view: ahead, detail: .cancellation(.customerSupport)))
         }
         if after.kind == .grant, after.withdrawnAt != nil, before.withdrawnAt == nil, before.isOpen {

@@ -21,6 +21,11 @@ struct PurchaseView: Hashable, Sendable {
     /// How much of that went back.
     var refund: Money?
 
+    /// What it was paid with, as far as one transaction names it.
+    var payment: Payment {
+        Payment(originalTransactionID: originalTransactionID, transactionIDs: [transactionID], productID: productID)
+    }
+
     /// The same as an instant.
     var end: Timestamp { expiresAt ?? .endless }
 }
@@ -134,6 +139,13 @@ struct PurchaseStanding: Sendable {
         if isOpen { return true }
         return kind != .grant && withdrawnAt == nil
             && instant < ranUntil.adding(milliseconds: PurchaseCourse.lateness)
+    }
+
+    /// What the latest period was paid with.
+    var payment: Payment {
+        Payment(
+            originalTransactionID: view.originalTransactionID, transactionIDs: transactionIDs,
+            productID: view.productID)
     }
 
     /// How much of its money went back.

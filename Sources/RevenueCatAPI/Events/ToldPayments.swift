@@ -1,5 +1,13 @@
 import EntitlementCore
 
+/// What names a payment: of one on the web the product, too, for one may be for several.
+struct Payment: Hashable, Sendable {
+    let originalTransactionID: String
+    /// The store may know it under several.
+    let transactionIDs: Set<String>
+    let productID: String
+}
+
 /// What receivers were told of payments until a moment.
 ///
 /// Nothing keeps that. It follows from what was known earlier, so it is found out again where it decides something. Who was
@@ -15,20 +23,19 @@ struct ToldPayments {
     }
 
     /// Whether a payment was told: it was somebody's while it gave access, or soon enough after that.
-    func isTold(_ purchase: PurchaseStanding) -> Bool {
-        guard purchase.kind != .grant else { return true }
-        for moment in moments(purchase.view.originalTransactionID) {
-            let found = Self.standings(of: purchase, in: moment)
+    func isTold(_ payment: Payment) -> Bool {
+        for moment in moments(payment.originalTransactionID) {
+            let found = Self.standings(of: payment, in: moment)
             if found.contains(where: { $0.isOfPayment && $0.standing.isTellable(at: $0.instant) }) { return true }
         }
         return false
     }
 
     /// How much of a payment went back by what was told; `nil` where the payment was not.
-    func moneyBack(of purchase: PurchaseStanding) -> MoneyBack? {
+    func moneyBack(of payment: Payment) -> MoneyBack? {
         var told: MoneyBack?
-        for moment in moments(purchase.view.originalTransactionID) {
-            for found in Self.standings(of: purchase, in: moment) {
+        for moment in moments(payment.originalTransactionID) {
+            for found in Self.standings(of: payment, in: moment) {
                 if found.isOfPayment {
                     if told != nil || found.standing.isTellable(at: found.instant) { told = found.standing.moneyBack }
                 } else if told != nil, let ahead = found.standing.refundedAhead {
@@ -46,16 +53,16 @@ struct ToldPayments {
         let isOfPayment: Bool
     }
 
-    /// How the purchase stood when something became known, and when its period began while nothing else did; nothing while
+    /// How a payment stood when something became known, and when its period began while nothing else did; nothing while
     /// it was nobody's, or something else was shown.
-    private static func standings(of purchase: PurchaseStanding, in moment: PurchaseMoments.Moment) -> [Found] {
-        let ids = purchase.transactionIDs
+    private static func standings(of payment: Payment, in moment: PurchaseMoments.Moment) -> [Found] {
+        let ids = payment.transactionIDs
         let statements =
             moment.state.web == nil
             ? moment.state.winningStatements()
             : moment.state.purchases(moment.facts.catalog).map { (fact: $0, [$0.transactionID]) }
         let stated = statements.first {
-            !$0.transactionIDs.isDisjoint(with: ids) && $0.fact.productID == purchase.view.productID
+            !$0.transactionIDs.isDisjoint(with: ids) && $0.fact.productID == payment.productID
         }
         guard let fact = stated?.fact else { return [] }
         let period = moment.state.chains(moment.facts.catalog).lazy.flatMap(\.periods).first {
@@ -69,7 +76,7 @@ struct ToldPayments {
             facts.customer = owner
             let standings = PurchaseStandings(facts, at: instant).standings.values
             func isShown(_ standing: PurchaseStanding) -> Bool {
-                !standing.transactionIDs.isDisjoint(with: ids) && standing.view.productID == purchase.view.productID
+                !standing.transactionIDs.isDisjoint(with: ids) && standing.view.productID == payment.productID
             }
             if let shown = standings.first(where: isShown) {
                 return Found(standing: shown, instant: instant, isOfPayment: true)

@@ -1,0 +1,103 @@
+import EntitlementAPI
+import EntitlementCore
+import Testing
+
+@testable import RevenueCatAPI
+
+/// The App Store charges for a renewal up to a day before it begins, and much may happen until then: its payment is told once,
+/// and what became of its money with it.
+@Suite("RevenueCat's events: renewals that are announced")
+struct AnnouncedTests {
+    private static let price = Money(thousandths: 9990, currency: "USD")
+
+    private func first(
+        signed: Double = 0, revoked: Double? = nil, _ revocation: RevocationKind = .refundFull
+    ) -> TransactionFact {
+        purchase("1000", from: 0, to: 30, signed: signed, revoked: revoked, revocation, price: Self.price)
+    }
+
+    private func next(_ product: String = "pro", signed: Double, revoked: Double? = nil) -> TransactionFact {
+        purchase(
+            "1001", product, from: 30, to: 60, signed: signed, revoked: revoked, reason: .renewal, price: Self.price)
+    }
+
+    /// A month whose renewal is announced on day 29.25.
+    private func announced(_ policy: AccessPolicy = AccessPolicy()) -> TestLog {
+        var log = TestLog(policy: policy)
+        log.notified(first(), renewal(signed: 0, renews: true, as: "pro"))
+        log.notified(next(signed: 29.25))
+        return log
+    }
+
+    private static let beginning = ["INITIAL_PURCHASE @0", "RENEWAL @29.25"]
+
+    @Test("where the running period is refunded meanwhile, what begins is told as access, and not as bought again")
+    func refundedMeanwhile() throws {
+        var log = announced()
+        log.notified(first(signed: 29.5, revoked: 29.5))
+        log.notified(nil, renewal(signed: 31, renews: false))
+        let told = try log.told(by: 70)
+        #expect(
+            told.map(\.description) == Self.beginning + [
+                "CANCELLATION CUSTOMER_SUPPORT @29.5", "EXPIRATION CUSTOMER_SUPPORT @29.5", "SUBSCRIPTION_EXTENDED @30",
+                "CANCELLATION UNSUBSCRIBE @31", "EXPIRATION UNSUBSCRIBE @60",
+            ])
+        #expect(told[4]["transaction_id"] == .string("1001"))
+        #expect(told[4]["expiration_at_ms"] == .int(day(60).milliseconds))
+        #expect(told.money.isRight && told.money.sums == ["1000": 0, "1001": 9.99])
+    }
+
+    @Test("where another product takes its place meanwhile, it is told as access when that ends, and as bought once")
+    func upgradedMeanwhile() throws {
+        var log = announced()
+        log.notified(purchase("1002", "pro.yearly", from: 29.5, to: 36.5, price: Self.price))
+        let told = try log.told(by: 70)
+        #expect(
+            told.map(\.description) == Self.beginning + [
+                "PRODUCT_CHANGE pro.yearly @29.5", "RENEWAL @29.5", "EXPIRATION UNKNOWN @36.5",
+                "SUBSCRIPTION_EXTENDED @36.5", "EXPIRATION UNKNOWN @60",
+            ])
+        #expect(told.map { $0["product_id"] }.suffix(3) == [.string("pro.yearly"), .string("pro"), .string("pro")])
+    }
+
+    @Test("what was announced when the running period was refunded already is told as bought when it begins, once")
+    func announcedLater() throws {
+        var log = TestLog()
+        log.notified(first())
+        log.notified(first(signed: 20, revoked: 20))
+        log.notified(next(signed: 29.25))
+        #expect(
+            try log.story(by: 70) == [
+                "INITIAL_PURCHASE @0", "CANCELLATION CUSTOMER_SUPPORT @20", "EXPIRATION CUSTOMER_SUPPORT @20",
+                "RENEWAL @30", "EXPIRATION UNKNOWN @60",
+            ])
+    }
+
+    @Test("money that goes back before the period begins, and comes back, is told as that", arguments: [29.75, 40])
+    func reversed(at back: Double) throws {
+        var log = announced()
+        log.notified(next(signed: 29.5, revoked: 29.5))
+        log.notified(next(signed: back))
+        let told = try log.told(by: 70)
+        let end = back < 30 ? [] : ["EXPIRATION CUSTOMER_SUPPORT @30"]
+        #expect(
+            told.map(\.description) == Self.beginning + ["CANCELLATION CUSTOMER_SUPPORT @29.5"] + end + [
+                "REFUND_REVERSED @\(back == 40 ? "40" : "29.75")", "EXPIRATION UNKNOWN @60",
+            ])
+        #expect(told.money.isRight && told.money.sums == ["1000": 9.99, "1001": 9.99])
+    }
+
+    @Test("the money of both goes back before the second begins")
+    func bothRefunded() throws {
+        var log = announced()
+        log.notified(first(signed: 29.5, revoked: 29.5))
+        log.notified(next(signed: 29.75, revoked: 29.75))
+        let told = try log.told(by: 70)
+        #expect(
+            told.map(\.description) == Self.beginning + [
+                "CANCELLATION CUSTOMER_SUPPORT @29.5", "EXPIRATION CUSTOMER_SUPPORT @29.5",
+                "CANCELLATION CUSTOMER_SUPPORT @29.75",
+            ])
+        #expect(told.money.isRight && told.money.sums == ["1000": 0, "1001": 0])
+    }
+}
