@@ -100,4 +100,20 @@ struct AnnouncedTests {
             ])
         #expect(told.money.isRight && told.money.sums == ["1000": 0, "1001": 0])
     }
+
+    @Test("the running period's own refund is told once, though what follows it comes and goes")
+    func refundedOnce() throws {
+        var log = TestLog(policy: AccessPolicy(proratedRefund: .keepsAccess))
+        log.notified(first(), renewal(signed: 0, renews: true, as: "pro"))
+        log.notified(first(signed: 10, revoked: 10, .refundProrated))
+        log.notified(next(signed: 29.25))
+        log.notified(next(signed: 29.5, revoked: 29.5))
+        let told = try log.told(by: 70)
+        #expect(
+            told.map(\.description) == [
+                "INITIAL_PURCHASE @0", "CANCELLATION CUSTOMER_SUPPORT @10", "RENEWAL @29.25",
+                "CANCELLATION CUSTOMER_SUPPORT @29.5", "EXPIRATION CUSTOMER_SUPPORT @30",
+            ])
+        #expect(told.map { $0["transaction_id"] }.suffix(2).first == .string("1001"))
+    }
 }
