@@ -116,4 +116,22 @@ struct AnnouncedTests {
             ])
         #expect(told.map { $0["transaction_id"] }.suffix(2).first == .string("1001"))
     }
+
+    @Test("another product that is charged early and refunded before it begins is neither bought nor refunded")
+    func otherProduct() throws {
+        var log = TestLog()
+        log.notified(first(), renewal(signed: 0, renews: true, as: "pro"))
+        log.notified(nil, renewal(signed: 5, renews: true, as: "basic"))
+        log.notified(next("basic", signed: 29.25))
+        log.notified(next("basic", signed: 29.5, revoked: 29.5))
+        let beginning = ["INITIAL_PURCHASE @0", "PRODUCT_CHANGE basic @5"]
+        #expect(try log.story(by: 70) == beginning + ["EXPIRATION CUSTOMER_SUPPORT @30"])
+        // What is taken back before it begins never was, and what is later is bought then.
+        for (back, told) in [(29.75, ["RENEWAL @30"]), (35, ["EXPIRATION CUSTOMER_SUPPORT @30", "RENEWAL @35"])] {
+            var log = log
+            log.notified(next("basic", signed: back))
+            #expect(try log.story(by: 70) == beginning + told + ["EXPIRATION UNKNOWN @60"])
+            #expect(try log.told(by: 70).money.isRight)
+        }
+    }
 }
