@@ -166,6 +166,18 @@ extension ChainStanding {
             && next.revokedAt.map { next.start < $0 } ?? true
     }
 
+    /// What Stripe said last, while a period runs, of what its item is charged for next; `nil` where it said nothing, or it is
+    /// not to renew.
+    ///
+    /// What was said before led to this period: an item has its new price before the invoice is paid.
+    func nextWebProductID(of latest: Latest, in catalog: Catalog) -> String? {
+        guard let item = latest.period.web?.item,
+            let last = statements(about: latest).last(where: { latest.period.opening <= $0.statedAt }),
+            last.value.isMeantToGoOn(with: latest.period, by: last.statedAt)
+        else { return nil }
+        return last.value.items.first { $0.item == item }.flatMap { catalog.productID(of: $0.product) }
+    }
+
     /// Whether a subscription on the web still waits for its first payment by the last word of it, which says nothing of
     /// whether it is meant to renew.
     func awaitsFirstPayment(_ latest: Latest) -> Bool {

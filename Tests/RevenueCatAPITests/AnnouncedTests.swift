@@ -4,9 +4,10 @@ import Testing
 
 @testable import RevenueCatAPI
 
-/// The App Store charges for a renewal up to a day before it begins, and much may happen until then: its payment is told once,
-/// and what became of its money with it.
-@Suite("RevenueCat's events: renewals that are announced")
+/// The App Store charges for a renewal up to a day before it begins, and much may happen until then.
+///
+/// Its payment is told once, and what became of its money with it. What a subscription on the web is to become is announced, too.
+@Suite("RevenueCat's events: what is announced")
 struct AnnouncedTests {
     private static let price = Money(thousandths: 9990, currency: "USD")
 
@@ -132,6 +133,69 @@ struct AnnouncedTests {
             log.notified(next("basic", signed: back))
             #expect(try log.story(by: 70) == beginning + told + ["EXPIRATION UNKNOWN @60"])
             #expect(try log.told(by: 70).money.isRight)
+        }
+    }
+
+    // MARK: - On the web
+
+    /// A month on the web from day 0, and what Stripe says of its price.
+    private func onWeb(_ words: [(at: Double, price: String, cancels: Bool)]) -> TestLog {
+        var log = TestLog()
+        log.stripe(at: 0) {
+            $0.invoices = paidLine("1", from: 0, to: 30)
+            $0.subscription = stripeSubscription(.active, until: 30)
+        }
+        for word in words {
+            log.stripe(at: word.at) {
+                $0.subscription = stripeSubscription(.active, until: 30, cancels: word.cancels, price: word.price)
+            }
+        }
+        return log
+    }
+
+    @Test("on the web another price is announced as soon as Stripe has it, and RENEWAL comes with its first invoice")
+    func webChange() throws {
+        var log = onWeb([(5, "price_yearly", false), (6, "price_yearly", false)])
+        log.stripe(at: 30) {
+            $0.subscription = stripeSubscription(.active, until: 395, price: "price_yearly")
+        }
+        log.stripe(at: 30.0625) { $0.invoices = paidLine("2", from: 30, to: 395, price: "price_yearly") }
+        let told = try log.told(by: 60)
+        #expect(
+            told.map(\.description) == [
+                "INITIAL_PURCHASE @0", "PRODUCT_CHANGE pro.yearly @5", "SUBSCRIPTION_EXTENDED @30", "RENEWAL @30.0625",
+            ])
+        #expect(told.map { $0["product_id"] }.prefix(3).allSatisfy { $0 == .string("pro") })
+        #expect(told[3]["product_id"] == .string("pro.yearly"))
+    }
+
+    @Test("a change on the web that is taken back is told, and one of what is to end is not")
+    func webChangeTakenBack() throws {
+        #expect(
+            try onWeb([(5, "price_yearly", false), (7, "price_pro", false)]).story(by: 20) == [
+                "INITIAL_PURCHASE @0", "PRODUCT_CHANGE pro.yearly @5", "PRODUCT_CHANGE pro @7",
+            ])
+        #expect(
+            try onWeb([(5, "price_yearly", true)]).story(by: 20) == [
+                "INITIAL_PURCHASE @0", "CANCELLATION UNSUBSCRIBE @5",
+            ])
+        // Whichever of the two comes first.
+        for (stated, paid) in [(10.0, 10.0625), (10.0625, 10.0)] {
+            var log = onWeb(stated < paid ? [(stated, "price_yearly", false)] : [])
+            log.stripe(at: paid) {
+                $0.invoices = paidLine("2", from: 10, to: 375, price: "price_yearly", isProration: true)
+            }
+            if paid < stated {
+                log.stripe(at: stated) {
+                    $0.subscription = stripeSubscription(.active, until: 375, price: "price_yearly")
+                }
+            }
+            let announced = stated < paid ? ["PRODUCT_CHANGE pro.yearly @10"] : []
+            #expect(
+                try log.story(by: 20) == ["INITIAL_PURCHASE @0"] + announced + [
+                    "PRODUCT_CHANGE pro.yearly @\(paid == 10 ? "10" : "10.0625")",
+                    "RENEWAL @\(paid == 10 ? "10" : "10.0625")",
+                ])
         }
     }
 }

@@ -119,7 +119,9 @@ struct PurchaseStandings {
             expiry: period.expiry, graceEnd: access.graceEnd, failedAt: failed.map(\.statedAt).min(),
             isCollecting: access.isOpen || access.state == .inBillingRetry || access.state == .inGracePeriod,
             isUnsubscribed: isUnsubscribed,
-            nextProductID: said.last { $0.autoRenewProductID != nil }?.autoRenewProductID, withdrawnAt: revokedAt,
+            nextProductID: period.web == nil
+                ? said.last { $0.autoRenewProductID != nil }?.autoRenewProductID
+                : standing.nextWebProductID(of: last, in: facts.catalog), withdrawnAt: revokedAt,
             isRefunded: isRefunded,
             refundedAhead: standing.refundedAhead(of: last).map { ahead in
                 var view = view(ahead.fact, transactionID: ahead.fact.transactionID, access, isOfWeb: false)

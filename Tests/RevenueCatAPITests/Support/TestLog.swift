@@ -62,7 +62,9 @@ struct TestLog {
                 CatalogProduct(
                     productID: "pro", entitlements: ["premium"],
                     stripe: StripeProduct(price: "price_pro", mode: .subscription)),
-                CatalogProduct(productID: "pro.yearly", entitlements: ["premium"]),
+                CatalogProduct(
+                    productID: "pro.yearly", entitlements: ["premium"],
+                    stripe: StripeProduct(price: "price_yearly", mode: .subscription)),
                 CatalogProduct(productID: "basic", entitlements: ["basic"]),
                 CatalogProduct(
                     productID: "lifetime", entitlements: ["premium"],
@@ -181,26 +183,30 @@ struct TestLog {
 }
 
 /// A paid invoice with one line of `pro`.
-func paidLine(_ id: String, from start: Double, to end: Double, currency: String? = nil) -> [WebInvoice] {
+func paidLine(
+    _ id: String, from start: Double, to end: Double, currency: String? = nil, price: String = "price_pro",
+    isProration: Bool = false
+) -> [WebInvoice] {
     [
         WebInvoice(
             invoiceID: "in_\(id)", paidAt: day(start), amountPaid: 999, currency: currency,
             lines: [
                 WebLine(
-                    lineID: "il_\(id)", item: "si_1", product: WebProduct(price: "price_pro", product: nil),
-                    start: day(start), end: day(end), isProration: false, amount: 999)
+                    lineID: "il_\(id)", item: "si_1", product: WebProduct(price: price, product: nil),
+                    start: day(start), end: day(end), isProration: isProration, amount: 999)
             ])
     ]
 }
 
 func stripeSubscription(
-    _ status: WebSubscriptionStatus, until periodEnd: Double, cancels: Bool = false, items: [String] = ["si_1"]
+    _ status: WebSubscriptionStatus, until periodEnd: Double, cancels: Bool = false, items: [String] = ["si_1"],
+    price: String = "price_pro"
 ) -> WebSubscription {
     WebSubscription(
         status: .known(status),
         items: items.map {
             WebItem(
-                item: $0, product: WebProduct(price: "price_pro", product: nil), periodStart: nil,
+                item: $0, product: WebProduct(price: price, product: nil), periodStart: nil,
                 periodEnd: day(periodEnd))
         }, cancelsAtPeriodEnd: cancels)
 }
