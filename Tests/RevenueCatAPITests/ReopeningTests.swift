@@ -195,6 +195,18 @@ struct ReopeningTests {
         #expect(try told(count) == [.subscriptionExtended])
     }
 
+    @Test("who lapsed on the web and has the same product again under another item has renewed")
+    func anotherItem() throws {
+        var log = TestLog()
+        log.stripe(at: 0) { $0.invoices = paidLine("1", from: 0, to: 30) }
+        log.stripe(at: 40) {
+            $0.invoices = paidLine("2", from: 40, to: 70)
+            $0.invoices[0].lines[0].item = "si_2"
+        }
+        let told = try log.told(by: 60)
+        #expect(told.map(\.type).suffix(2) == [.expiration, .renewal] && told.first?.type == .initialPurchase)
+    }
+
     @Test("a one-time purchase that comes back says nothing of renewing")
     func oneTime() throws {
         var log = TestLog()

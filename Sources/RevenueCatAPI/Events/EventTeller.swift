@@ -112,16 +112,21 @@ package struct EventTeller: PurchaseTeller {
                 other != key && other.source == key.source && old[other]?.isOpen == true && new[other]?.isOpen == false
                     && new[other]?.withdrawnAt == nil
             }
-            guard let other = ended.first, let view = new[key]?.view, let left = new[other]?.view else { continue }
+            guard let view = new[key]?.view else { continue }
+            guard let other = ended.first, let left = new[other]?.view else {
+                // Who lapsed has the same again, under another item.
+                let hadIt = old.contains { former, standing in
+                    former.source == key.source && !standing.isOpen && standing.view.productID == view.productID
+                }
+                if hadIt { courses[key] = events.map { $0.renewed(as: view) } }
+                continue
+            }
             courses[other]?.removeAll { $0.type == .expiration || $0.type == .cancellation }
             if left.productID != view.productID {
                 courses[other]?.append(
                     PurchaseEvent(type: .productChange, view: left, detail: .productChange(to: view.productID)))
             }
-            courses[key] = events.map { event in
-                event.type.begins
-                    ? PurchaseEvent(type: .renewal, view: view, detail: .renewal(isTrialConversion: false)) : event
-            }
+            courses[key] = events.map { $0.renewed(as: view) }
         }
     }
 
@@ -142,6 +147,11 @@ extension MessageType {
 }
 
 extension PurchaseEvent {
+    /// The same of what is no new subscription.
+    fileprivate func renewed(as view: PurchaseView) -> PurchaseEvent {
+        type.begins ? PurchaseEvent(type: .renewal, view: view, detail: .renewal(isTrialConversion: false)) : self
+    }
+
     /// The same of what came along with a transfer, where nothing was bought.
     fileprivate var ofTransferred: PurchaseEvent {
         type.begins || type == .nonRenewingPurchase ? PurchaseEvent(type: .subscriptionExtended, view: view) : self
