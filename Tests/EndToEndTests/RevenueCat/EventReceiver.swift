@@ -84,6 +84,8 @@ struct EventReceiver: CustomStringConvertible {
         if type == .renewal { replace(by: key, of: customer) }
         let end = event.instant("grace_period_expiration_at_ms") ?? event.instant("expiration_at_ms") ?? .endless
         var row = rows[customer]?[key] ?? Row(lastEnd: end)
+        // What gives access again says that it renews as what it is, unless PRODUCT_CHANGE follows.
+        if Self.opening.contains(type), !row.isOpen { row.nextProduct = nil }
         if Self.opening.contains(type) { (row.isOpen, row.entitlements) = (true, event.entitlementIDs) }
         if rule == .column { row.entitlements = event.entitlementIDs }
         if type == .productChange { row.nextProduct = event.text("new_product_id") }
