@@ -166,6 +166,16 @@ struct RebuildTests {
         for line in ["position 20", "unknown_type: 1 event, the last at position 8", "can only read and append"] {
             #expect(text.contains(line), "\(text)")
         }
+
+        // Somebody asks because something is wrong, so what cannot be done is a line of the answer.
+        let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+        try await owner.execute(
+            script: "SET idle_in_transaction_session_timeout = 0; BEGIN; LOCK TABLE projection IN EXCLUSIVE MODE")
+        for draft in RandomDrafts(seed: 4, originals: 1).drafts(1) { _ = try await writer.append(draft) }
+        let hindered = try await installation.rightful("status")
+        #expect(hindered.contains("position 21"), "\(hindered)")
+        #expect(hindered.contains("counting what the log speaks of on") && hindered.contains("55P03"), "\(hindered)")
+        try await owner.execute(script: "ROLLBACK")
         try await cluster.release()
     }
 

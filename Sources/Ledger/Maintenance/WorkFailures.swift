@@ -11,6 +11,14 @@ package struct WorkFailure: Sendable, Hashable {
     /// When it was last tried in vain.
     package let lastAt: Timestamp
     package let reason: String
+
+    package init(work: String, host: String, since: Timestamp, lastAt: Timestamp, reason: String) {
+        self.work = work
+        self.host = host
+        self.since = since
+        self.lastAt = lastAt
+        self.reason = reason
+    }
 }
 
 /// Keeps what fails behind running services where `status` finds it.

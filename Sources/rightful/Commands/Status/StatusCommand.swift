@@ -1,4 +1,5 @@
 import EntitlementAPI
+import EntitlementCore
 import Foundation
 import Ledger
 import PostgresClient
@@ -33,10 +34,7 @@ struct StatusCommand: Command {
             let reader = LedgerReader(pool: session.pool, now: session.clock.now)
             let seen = SeenProjector(pool: session.pool)
             let onlyReads = try await session.onlyReads()
-            if !onlyReads {
-                try await seen.catchUp(events: Self.countedEvents)
-                try await DriftProjector(pool: session.pool).catchUp(events: Self.countedEvents, isHurried: true)
-            }
+            let uncounted = onlyReads ? [] : await Self.count(session, at: now)
             let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
             let imports = try await WebImportRegister.states(session.pool)
             let lookups = WebLookupRegister(pool: session.pool)
@@ -48,7 +46,7 @@ struct StatusCommand: Command {
             }
             return StatusDocument(
                 try await reader.status(), try await reader.statistics(), try await seen.summary(),
-                failures: try await WorkFailures(pool: session.pool).list(),
+                failures: try await WorkFailures(pool: session.pool).list() + uncounted,
                 sweeps: try await SweepRegister.standings(session.pool).map { sweep in
                     StatusDocument.Sweep(
                         sweep,
@@ -75,6 +73,30 @@ struct StatusCommand: Command {
         } else {
             try context.output.write(document.table)
         }
+    }
+
+    /// Counts what came into the log since a service did; returns what failed of that, which is no reason to show nothing:
+    /// a full disk or a lock is when somebody asks.
+    private static func count(_ session: DatabaseSession, at now: Timestamp) async -> [WorkFailure] {
+        func failure(
+            of work: String, _ body: @Sendable () async throws -> Void
+        ) async -> WorkFailure? {
+            do {
+                try await body()
+                return nil
+            } catch {
+                return WorkFailure(
+                    work: work, host: ProcessInfo.processInfo.hostName, since: now, lastAt: now, reason: "\(error)")
+            }
+        }
+        return [
+            await failure(of: "counting what the log speaks of") {
+                _ = try await SeenProjector(pool: session.pool).catchUp(events: countedEvents)
+            },
+            await failure(of: "counting what devices claim") {
+                _ = try await DriftProjector(pool: session.pool).catchUp(events: countedEvents, isHurried: true)
+            },
+        ].compactMap(\.self)
     }
 
     private static var encoder: JSONEncoder {
