@@ -92,7 +92,7 @@ package struct Migrator: Sendable {
             """
             SELECT current_setting('server_encoding'), current_user,
                 coalesce(has_schema_privilege(to_regnamespace('public'), 'USAGE'), false),
-                to_regclass('public.schema_migration') IS NOT NULL
+                to_regclass('schema_migration') IS NOT NULL
             """
         ).row(0)
         let encoding = try row.text(0)

@@ -105,4 +105,63 @@ struct NetworkDatabaseTests {
         #expect(said == "the schema is current\n")
         #expect(try await !installation.rightful("status").contains("do not begin with the search_path"))
     }
+
+    @Test("a service is not ready with one that only reads, and says so at its start; it goes on once that writes")
+    func onlyReads() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        let url = server.url("server", parameters: "sslmode=disable")
+        try Self.configure(installation, url)
+        try await installation.rightful(
+            "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=disable"))
+        // As nobody has served, the first start would make keys.
+        #expect(try await ServiceProcess.start(installation).stop() == 0)
+        let serving = try await PostgresConnection.connect(url)
+        try await serving.execute(
+            script: "ALTER ROLE CURRENT_USER IN DATABASE ledger SET default_transaction_read_only = on")
+        let service = try await ServiceProcess.start(installation)
+        #expect(service.logText.contains("the database only reads"), "\(service.logText)")
+        let client = HTTPClient(service.url)
+        let refused = try await client.send("GET", "/readyz")
+        #expect(refused.status == 503 && refused.text.contains("the database only reads"), "\(refused.text)")
+        #expect(try await client.send("GET", "/healthz").status == 200)
+        try await serving.execute(
+            script: """
+                BEGIN READ WRITE;
+                ALTER ROLE CURRENT_USER IN DATABASE ledger RESET default_transaction_read_only;
+                COMMIT;
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE usename = CURRENT_USER AND pid <> pg_backend_pid()
+                """)
+        var isReady = false
+        for _ in 0..<150 where !isReady {
+            try await Task.sleep(for: .milliseconds(200))
+            isReady = try await client.send("GET", "/readyz").status == 200
+        }
+        #expect(isReady, "\(service.logText)")
+        #expect(service.stop() == 0)
+    }
+
+    @Test("one that does not hold every text, or whose schema the serving role may not use, is refused with what to do")
+    func unfit() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Installation(isFresh: true)
+        defer { installation.remove() }
+        let owner = server.url("owner", parameters: "sslmode=disable")
+        try Self.configure(installation, server.url("server", parameters: "sslmode=disable"))
+        let superuser = server.url("superuser", parameters: "sslmode=disable")
+        let connection = try await PostgresConnection.connect(superuser)
+        try await connection.execute(script: "REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        let hidden = try await installation.run(["status"])
+        #expect(hidden.0 == 1 && hidden.2.contains("server may not use the schema public"), "\(hidden)")
+        try await installation.rightful("migrate", "--migrate-database-url", owner)
+        #expect(try await installation.rightful("status").contains("can only read and append"))
+        try await connection.execute(script: "CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")
+        let latin = superuser.replacing("/ledger?", with: "/latin?")
+        let refused = try await installation.run(["migrate", "--migrate-database-url", latin, "--database-url", latin])
+        #expect(refused.0 == 1 && refused.2.contains("encoding is LATIN1"), "\(refused)")
+    }
 }
