@@ -1,6 +1,8 @@
+package import EntitlementCore
 package import Ledger
 
-/// Compares this machine's clock with the database's again and again, and says when they do not agree.
+/// Compares this machine's clock with the database's again and again, and says when they do not agree, or when the log is
+/// ahead of both.
 package struct ClockWatch: Sendable {
     /// Between comparisons; appends compare the clocks besides.
     private static let interval = Duration.seconds(10)
@@ -9,14 +11,20 @@ package struct ClockWatch: Sendable {
 
     private let clock: LedgerClock
     private let compare: @Sendable () async throws -> Void
+    private let lastDate: @Sendable () async throws -> Timestamp
     private let metrics: Metrics
     private let logger: Logger
 
-    /// - Parameter compare: compares the clock with the database's.
+    /// - Parameters:
+    ///   - lastDate: the date of the log's last event.
+    ///   - compare: compares the clock with the database's.
     package init(
-        _ clock: LedgerClock, metrics: Metrics, logger: Logger, compare: @escaping @Sendable () async throws -> Void
+        _ clock: LedgerClock, metrics: Metrics, logger: Logger,
+        lastDate: @escaping @Sendable () async throws -> Timestamp,
+        compare: @escaping @Sendable () async throws -> Void
     ) {
         self.clock = clock
+        self.lastDate = lastDate
         self.compare = compare
         self.metrics = metrics
         self.logger = logger
@@ -25,6 +33,7 @@ package struct ClockWatch: Sendable {
     /// Works until the current task is cancelled.
     package func run() async {
         var reported: ContinuousClock.Instant?
+        let future = Throttle(Self.reportInterval, beginsOpen: true)
         while !Task.isCancelled {
             // While the database is away there is nothing to compare with, and others say so.
             try? await compare()
@@ -40,7 +49,23 @@ package struct ClockWatch: Sendable {
                     "this machine's clock is wrong, or the database's is: events are dated by the database's; set the clock",
                     [("ahead_seconds", .number(Double(skew) / 1000))])
             }
+            if let ahead = try? await millisecondsAhead() {
+                metrics.noteLogAhead(milliseconds: ahead)
+                if ahead > 0, future.passes() {
+                    logger.log(
+                        .error,
+                        "the last event is dated after the clock, and so is whatever is appended: grants and transfers begin then",
+                        [("ahead_seconds", .number(Double(ahead) / 1000))])
+                }
+            }
             try? await Task.sleep(for: Self.interval)
         }
+    }
+
+    /// How far the log's last event is dated after the present, as it is for ever after where a clock was ahead; 0 up to
+    /// what clocks may be apart.
+    private func millisecondsAhead() async throws -> Int64 {
+        let ahead = try await lastDate().milliseconds - clock.now().milliseconds
+        return ahead > LedgerClock.toleranceMilliseconds ? ahead : 0
     }
 }

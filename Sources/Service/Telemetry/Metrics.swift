@@ -41,6 +41,7 @@ package final class Metrics: Sendable {
         var histograms: [HistogramFamily: [[String]: Histogram]] = [:]
         var headPosition: Int64?
         var clockSkewMilliseconds: Int64 = 0
+        var logAheadMilliseconds: Int64 = 0
         var routes: [RouteCounters] = []
         var streams = StreamGauges()
         var webStreams = StreamGauges()
@@ -59,6 +60,11 @@ package final class Metrics: Sendable {
                 "rightful_clock_skew_seconds", "gauge",
                 "By how much this machine's clock is ahead of the database's; 0 up to 2 s, which count for nothing.")
             page.sample("rightful_clock_skew_seconds", [], String(Double(clockSkewMilliseconds) / 1000))
+            page.family(
+                "rightful_log_ahead_seconds", "gauge",
+                "How far the last event is dated after the clock, because one was ahead; 0 up to 2 s, which count for nothing."
+            )
+            page.sample("rightful_log_ahead_seconds", [], String(Double(logAheadMilliseconds) / 1000))
             streams.merging(webStreams).write(to: &page)
             if !owedLookups.isEmpty {
                 let name = "rightful_stripe_lookups_owed"
@@ -131,6 +137,11 @@ package final class Metrics: Sendable {
     /// By how much this machine's clock is ahead of the database's; 0 while they agree.
     func noteClockSkew(milliseconds: Int64) {
         state.withLock { $0.clockSkewMilliseconds = milliseconds }
+    }
+
+    /// How far the last event is dated after the clock; 0 where it is not.
+    func noteLogAhead(milliseconds: Int64) {
+        state.withLock { $0.logAheadMilliseconds = milliseconds }
     }
 
     /// Shows how the store's streams stand, and how far its history was read.

@@ -104,8 +104,11 @@ struct LedgerParts: Sendable {
             ).run,
             CommandKeySweep(keys: commandKeys, watch: watch, logger: logger, now: clock.now).run,
             PassKeyWatch(passKeys.ring.facts, register: self.passKeys, watch: watch, logger: logger).run,
-            ClockWatch(clock, metrics: metrics, logger: logger) { [clock] in try await clock.compare(through: pool) }
-                .run,
+            ClockWatch(clock, metrics: metrics, logger: logger) { [reader] in
+                try await reader.status().recordedAt
+            } compare: { [clock] in
+                try await clock.compare(through: pool)
+            }.run,
         ]
         if let cluster = session.cluster { work.append(EmbeddedKeeper(cluster: cluster, logger: logger).run) }
         return work
