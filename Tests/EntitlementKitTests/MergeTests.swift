@@ -164,6 +164,7 @@ struct MergeTests {
         rig.device.push(Statements.transaction("2", product: "lifetime", until: nil))
         await rig.waitUntilGives(true, "forever")
         #expect(await rig.gives())
+        rig.device.edit { $0.current = [] }
         rig.clock.advance(days: 30)
         await rig.waitUntilGives(false)
         #expect(await rig.gives("forever"))

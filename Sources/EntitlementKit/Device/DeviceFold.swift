@@ -10,6 +10,8 @@ import Foundation
 /// answer does not mention.
 struct DeviceFold: Sendable {
     let facts: CustomerFacts
+    /// What the device's store has signed of the originals that ``answer`` tells of by itself, and who is the customer's by that.
+    private let quoted: CustomerFacts
     /// What the server answered, where its facts cannot be joined.
     private let answer: ServerAnswer?
     /// The original transactions of which the store has told a refund that the answer does not know.
@@ -22,6 +24,9 @@ struct DeviceFold: Sendable {
     private let extensions: [PeriodExtension]
     /// Originals that the server knows and does not give to the customer: shown only while the store confirms them.
     private let onlyWhileConfirmed: Set<String>
+
+    /// The most that is believed of how long a server says that an end is put off, in seconds.
+    private static let longestLeeway: Int64 = 31 * 86_400
 
     /// Whether the server's facts are all there is about the customer.
     private let hasAllFacts: Bool
@@ -46,6 +51,7 @@ struct DeviceFold: Sendable {
         var refunded: Set<String> = []
         var onlyWhileConfirmed: Set<String> = []
 
+        var quoted = CustomerFacts(customer: me, originals: [:], catalog: facts.catalog)
         let groups = Dictionary(grouping: ledger.book.transactions.values.filter(ledger.isOurs)) {
             $0.payload.originalTransactionID
         }
@@ -55,6 +61,13 @@ struct DeviceFold: Sendable {
             if told.contains(original), let memory, transactions.allSatisfy(memory.hasAnswered),
                 (ledger.book.renewals[original] ?? []).allSatisfy(memory.hasAnswered)
             {
+                // The store's own word still counts: that it lists it, and how it goes on at its end.
+                confirmedAt[original] = max(memory.confirmedAt, ledger.book.confirmed[original] ?? .earliest)
+                for transaction in transactions { quoted.quote(transaction) }
+                for renewal in ledger.book.renewals[original] ?? [] {
+                    quoted.originals[original, default: OriginalState()].join(
+                        renewal.fact, source: .device, position: 0)
+                }
                 continue
             }
             switch ledger.standing(of: original, transactions) {
@@ -85,8 +98,19 @@ struct DeviceFold: Sendable {
         self.onlyWhileConfirmed = onlyWhileConfirmed
         self.confirmedAt = confirmedAt
         serverConfirmedAt = memory?.confirmedAt
-        extensions = PeriodExtension.all(
-            of: facts, current: ledger.book.current, serverConfirmedAt: memory?.confirmedAt, leeway: leeway)
+        self.quoted = quoted
+        // Beyond an end that the answer tells as well, and of which it knows no more.
+        let serverLeeway = min(max(0, facts.catalog.policy.leewaySeconds), Self.longestLeeway) * 1000
+        func prolonged(_ facts: CustomerFacts) -> [PeriodExtension] {
+            PeriodExtension.all(
+                of: facts, current: ledger.book.current, serverConfirmedAt: memory?.confirmedAt, leeway: leeway)
+        }
+        extensions =
+            prolonged(facts)
+            + prolonged(quoted).filter { period in
+                let ends = period.begins...period.begins.adding(milliseconds: serverLeeway)
+                return answer?.lets(period.originalTransactionID, runOutWithin: ends) ?? false
+            }
     }
 
     /// The originals that were bought on the web and have a period of a product.
@@ -121,6 +145,13 @@ struct DeviceFold: Sendable {
         return facts
     }
 
+    /// The same with what the device's store has signed of what the answer tells by itself.
+    func known(at now: Timestamp, bound: Int64?) -> CustomerFacts {
+        var facts = facts(at: now, bound: bound)
+        facts.originals.merge(quoted.originals) { own, _ in own }
+        return facts
+    }
+
     /// The same facts without what nobody has confirmed for longer than `bound`, in milliseconds.
     private func confirmed(at now: Timestamp, bound: Int64) -> CustomerFacts {
         var facts = facts
@@ -151,11 +182,12 @@ struct DeviceFold: Sendable {
                 shown[entitlement.id] = shown[entitlement.id].map { $0.givesAccess ? $0 : entitlement } ?? entitlement
             }
         }
-        let isConfirmed = bound.map { now <= (serverConfirmedAt ?? .earliest).adding(milliseconds: $0) } ?? true
         for entitlement in answer?.entitlements(at: now) ?? [] {
             // Of what was refunded since the store's word is the newer one.
             if entitlement.givesAccess, refunded.contains(entitlement.originalTransactionID ?? "") { continue }
-            let stated = isConfirmed || !entitlement.givesAccess ? entitlement : entitlement.unconfirmed
+            let seen = entitlement.originalTransactionID.flatMap { confirmedAt[$0] } ?? serverConfirmedAt
+            let isStated = !entitlement.givesAccess || isConfirmed(seen, at: now, bound: bound)
+            let stated = isStated ? entitlement : entitlement.unconfirmed
             shown[stated.id] = shown[stated.id].map { $0.isShown(before: stated) ? $0 : stated } ?? stated
         }
         return shown.values.sorted { $0.id < $1.id }
@@ -199,6 +231,15 @@ private struct Numbers {
 }
 
 extension CustomerFacts {
+    /// Joins what the device's store signed of an original that the server has said to be the customer's.
+    fileprivate mutating func quote(_ transaction: DeviceTransaction) {
+        var ids = IdentityList()
+        var fact = transaction.fact(&ids)
+        (fact.accountToken, fact.appTransaction) = (nil, customer)
+        originals[transaction.payload.originalTransactionID, default: OriginalState()]
+            .join(fact, source: .device, position: 0)
+    }
+
     /// Joins what the device's store signed.
     ///
     /// Until the server has answered about a transaction, one that bears this copy's app transaction, or no identity at
@@ -258,6 +299,18 @@ extension ServerAnswer {
         Set(timelines.flatMap { $0.intervals.compactMap(\.originalTransactionID) })
     }
 
+    /// Whether an original gives something until an instant, and simply runs out then.
+    fileprivate func lets(_ originalTransactionID: String, runOutWithin ends: ClosedRange<Timestamp>) -> Bool {
+        timelines.contains { timeline in
+            let last = timeline.intervals.lastIndex {
+                $0.originalTransactionID == originalTransactionID && $0.givesAccess
+            }
+            guard let last, let until = timeline.intervals[last].until, ends.contains(until) else { return false }
+            let next = timeline.intervals[(last + 1)...].first
+            return next.map { $0.givesAccess || $0.state == EntitlementState.expired.rawValue } ?? true
+        }
+    }
+
     /// The entitlements as they read at an instant, by the answer itself.
     fileprivate func entitlements(at now: Timestamp) -> [Entitlement] {
         timelines.compactMap { timeline in
@@ -281,113 +334,5 @@ extension ServerAnswer {
                 willRenew: isOver ? told?.willRenew.map { _ in false } : told?.willRenew,
                 offer: told?.offer)
         }
-    }
-}
-
-extension Entitlement {
-    /// - Parameter renewing: everything that gives it and renews.
-    fileprivate init(
-        _ answer: EntitlementAnswer, _ facts: CustomerFacts, state: State?, _ renewing: [RenewingPurchase]
-    ) {
-        let reading = answer.reading
-        let original = reading.originalTransactionID.flatMap { facts.originals[$0] }
-        self.init(
-            id: answer.entitlementID, givesAccess: answer.givesAccess,
-            state: state ?? State(rawValue: answer.state.rawValue),
-            since: answer.since.date, until: answer.until?.date, productID: reading.productID,
-            source: Source(rawValue: reading.source.rawValue),
-            ownership: reading.ownership.map { Ownership($0) },
-            originalTransactionID: reading.originalTransactionID, willRenew: answer.willRenew,
-            offer: reading.offer.map { PurchaseOffer($0) },
-            expirationReason: answer.givesAccess ? nil : ExpirationReason(reading, original),
-            originalPurchaseDate: original?.firstPurchaseDate?.date,
-            alsoRenews: renewing.filter { $0.originalTransactionID != reading.originalTransactionID })
-    }
-
-    fileprivate var unconfirmed: Entitlement {
-        Entitlement(
-            id: id, givesAccess: false, state: .unconfirmed, since: since, until: until, productID: productID,
-            source: source, ownership: ownership, originalTransactionID: originalTransactionID, willRenew: willRenew,
-            offer: offer, originalPurchaseDate: originalPurchaseDate, alsoRenews: alsoRenews)
-    }
-
-    /// What gives access first, then the order of the fold's states, then what ends last.
-    fileprivate func isShown(before other: Entitlement) -> Bool {
-        if givesAccess != other.givesAccess { return givesAccess }
-        let order: [State] = [.active, .inGracePeriod, .inBillingRetry, .unconfirmed, .revoked, .expired]
-        let (own, theirs) = (
-            order.firstIndex(of: state) ?? order.count, order.firstIndex(of: other.state) ?? order.count
-        )
-        if own != theirs { return own < theirs }
-        return (until ?? .distantFuture) > (other.until ?? .distantFuture)
-    }
-}
-
-extension Entitlement.ExpirationReason {
-    /// Why a reading gives no access, with what the store last said about the renewal.
-    fileprivate init?(_ reading: Reading, _ original: OriginalState?) {
-        switch reading.reason {
-        case .refunded: self = .refunded
-        case .familyRevoked: self = .familyRevoked
-        case .grantRevoked: self = .grantRevoked
-        case .billingGivenUp, .billingRetry, .gracePeriod, .renewalPending, .pastDue: self = .billingError
-        case .dispute: self = .disputed
-        case .cancelled: self = .cancelled
-        case .paused: self = .paused
-        case .upgradedElsewhere, .replaced: self = .replaced
-        case .ownedByAnother: self = .ownedByAnother
-        case .expired:
-            if let web = original?.web {
-                self = Self(lastWordOf: web, about: reading) ?? .ranOut
-            } else {
-                self.init(intent: original?.renewals.last?.fact.expirationIntent)
-            }
-        case .paidPeriod, .oneTimePurchase, .leeway, .grant: self = .ranOut
-        }
-    }
-
-    /// What the payment provider last said of what was not renewed; `nil` where that is no reason.
-    private init?(lastWordOf web: WebOriginal, about reading: Reading) {
-        switch web.charging(of: reading, at: .endless)?.renewal {
-        case .paused, .awaitsCard: self = .paused
-        case .cancelled: self = .cancelled
-        case .charged, .awaitsPayment, nil: return nil
-        }
-    }
-
-    /// Apple's `expirationIntent`.
-    private init(intent: Int64?) {
-        self =
-            switch intent {
-            case 1: .cancelled
-            case 2: .billingError
-            case 3: .priceIncrease
-            case 4: .productUnavailable
-            default: .ranOut
-            }
-    }
-}
-
-extension OriginalState {
-    /// When anything of it was first bought.
-    fileprivate var firstPurchaseDate: Timestamp? {
-        guard web != nil else { return transactions.map(\.fact.purchaseDate).min() }
-        return winningStatements().map(\.fact.purchaseDate).min()
-    }
-}
-
-extension Entitlement.Ownership {
-    init(_ ownership: AppleOwnership) {
-        switch ownership {
-        case .purchased: self = .purchased
-        case .familyShared: self = .familyShared
-        }
-    }
-}
-
-extension PurchaseOffer {
-    init(_ offer: Offer) {
-        let document = OfferDocument(offer)
-        self.init(type: document.type, discount: document.discount, identifier: offer.identifier)
     }
 }

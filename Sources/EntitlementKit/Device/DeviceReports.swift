@@ -26,7 +26,7 @@ extension DeviceLedger {
     ///
     /// - Parameter bound: how long what nobody confirms counts, in milliseconds; `nil`: for ever.
     func history(at now: Timestamp, bound: Int64?) -> [PurchaseRecord] {
-        let facts = DeviceFold(self).facts(at: now, bound: bound)
+        let facts = DeviceFold(self).known(at: now, bound: bound)
         let records = facts.originals.values.flatMap { state in
             state.purchases(facts.catalog).filter { facts.ownership.currentOwner(of: $0) == facts.customer }.map {
                 fact in
