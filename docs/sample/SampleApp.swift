@@ -134,6 +134,8 @@ struct Paywall: View {
             case .checkoutUnfinished where error.unfinishedCheckout?.isCompleted == true:
                 "Your payment is under way, and it opens by itself."
             case .checkoutUnfinished: "A page for paying is still open."
+            case .notSoldAgain: "An earlier purchase is still being settled, and you were charged nothing. Please try again in a while."
+            case .ownedByAnother: "It was bought by another customer with this Apple account, and you were charged nothing."
             case .webUnavailable: "The page for paying cannot be opened now. Please try again."
             case .customerChanged: "Somebody else has logged in. Please try again."
             case .verificationFailed: "The purchase could not be verified. Please start the app again."

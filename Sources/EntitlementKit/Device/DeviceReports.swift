@@ -22,6 +22,18 @@ extension DeviceLedger {
         }
     }
 
+    /// Whether a transaction is the customer's, as far as is known.
+    ///
+    /// - Parameter bound: how long what nobody confirms counts, in milliseconds; `nil`: for ever.
+    func isOwn(_ transaction: DeviceTransaction, at now: Timestamp, bound: Int64?) -> Bool {
+        let payload = transaction.payload
+        let facts = DeviceFold(self).known(at: now, bound: bound)
+        let told = facts.originals[payload.originalTransactionID]?.transactions.first {
+            $0.fact.transactionID == payload.transactionID
+        }
+        return told.map { facts.ownership.currentOwner(of: $0.fact) == facts.customer } ?? false
+    }
+
     /// Every purchase and renewal of the customer that is known, the newest first.
     ///
     /// - Parameter bound: how long what nobody confirms counts, in milliseconds; `nil`: for ever.

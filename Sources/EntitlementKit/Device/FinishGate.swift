@@ -43,6 +43,15 @@ struct FinishGate: Hashable, Sendable {
     /// Whether a transaction is yet to be finished.
     func isWaiting(_ transactionID: String) -> Bool { candidates[transactionID] != nil }
 
+    /// What is yet to be finished.
+    var waiting: Set<String> { Set(candidates.keys) }
+
+    /// Whether a transaction waits for nothing but the disk and the store, of which the latter has not failed to find it.
+    func isAboutToBeFinished(_ transactionID: String) -> Bool {
+        guard let candidate = candidates[transactionID] else { return false }
+        return !candidate.isUnacknowledged && (candidate.isAllowed || !needsServer) && candidate.attempts == 0
+    }
+
     /// What the server is yet to be asked about.
     var unasked: Set<String> { Set(candidates.filter { !$0.value.isAllowed && !$0.value.isAsked }.keys) }
 

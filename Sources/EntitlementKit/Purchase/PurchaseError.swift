@@ -60,6 +60,18 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let purchasePending = Reason(rawValue: "purchase_pending")
         /// It cannot be done on the web now; ``PurchaseError/webUnavailability`` says why.
         public static let webUnavailable = Reason(rawValue: "web_unavailable")
+        /// The store handed over an earlier purchase in the place of a new one, which gives nothing any more or was granted
+        /// already: nobody was charged.
+        ///
+        /// So the App Store does as long as an earlier purchase of the product is not finished, which it is only when the server
+        /// holds it. The server is being asked again; the product can be bought once it has answered.
+        public static let notSoldAgain = Reason(rawValue: "not_sold_again")
+        /// The store handed over what another customer has bought with this Apple account, and what this one does not hold:
+        /// nobody was charged.
+        ///
+        /// What an Apple account owns the App Store sells to nobody else who uses it. Whoever bought it can log in; to whom it
+        /// belongs your server decides.
+        public static let ownedByAnother = Reason(rawValue: "owned_by_another")
         /// Somebody else logged in, or the customer logged out, before anything was opened.
         public static let customerChanged = Reason(rawValue: "customer_changed")
         /// Anything else, such as a result of the store that this version does not know; should it be a purchase, it

@@ -12,6 +12,8 @@ extension EntitlementStore {
         let begun: Int64
         /// The same as an instant.
         let beganAt: Timestamp
+        /// The transactions that were known then.
+        let known: Set<String>
         var isOnWeb: Bool
         /// Whether this purchase has already asked the server and the store what the customer owns.
         var hasLooked = false
@@ -40,7 +42,9 @@ extension EntitlementStore {
             if isOnWeb || other.isOnWeb, !given.isDisjoint(with: entitlements(of: id)) { return nil }
         }
         purchaseCount += 1
-        let begun = PurchaseUnderWay(number: purchaseCount, begun: uptime, beganAt: now, isOnWeb: isOnWeb)
+        let begun = PurchaseUnderWay(
+            number: purchaseCount, begun: uptime, beganAt: now, known: Set(ledger.book.transactions.keys),
+            isOnWeb: isOnWeb)
         purchases[productID] = begun
         return begun
     }

@@ -39,6 +39,7 @@ extension EntitlementStore {
         gate.published(ledger.book.content(of:))
         finishReady()
         scheduleBoundary(fold.nextBoundary(after: now, bound: bound), now: now)
+        resumeFinishWaiters()
     }
 
     // MARK: The passing of time
@@ -120,6 +121,7 @@ extension EntitlementStore {
                 store.gate.ended(
                     id, content: content, isDone: isDone ?? false, reading: store.calls.begun, uptime: store.uptime)
                 store.finishReady()
+                store.resumeFinishWaiters()
             }
         }
         schedule(&finishTimer, due: gate.nextDue) { store in

@@ -82,6 +82,8 @@ public actor EntitlementStore {
     /// When the app last came to the front, in milliseconds of uptime.
     var foregroundAt: Int64?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
+    /// Who waits until something is finished.
+    var finishWaiters: [CheckedContinuation<Void, Never>] = []
 
     /// How the last attempt to reach the server went.
     enum Connection: Hashable {
@@ -199,6 +201,7 @@ public actor EntitlementStore {
         syncListeners.finish()
         purchaseListeners.finish()
         resumeAskers()
+        resumeFinishWaiters()
         endWaits()
     }
 

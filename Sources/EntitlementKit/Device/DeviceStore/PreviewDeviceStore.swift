@@ -203,14 +203,17 @@ public actor PreviewDeviceStore: DeviceStore {
     /// Those that were given.
     public func products(_ ids: [String]) -> [StoreProduct] { ids.compactMap { sold[$0] } }
 
-    /// Does what ``set(_:)`` said.
+    /// Does what ``set(_:)`` said; while an earlier purchase of the product is not finished, that is handed over once more, as
+    /// by the App Store, and nothing is sold.
     public func purchase(_ productID: String, options: StorePurchaseOptions) throws -> StorePurchaseResult {
         guard let product = sold[productID] else { throw PurchaseError(.productNotFound) }
         if options.offer != nil, Self.offer(product.subscription, options.offer).0 == nil {
             throw PurchaseError(.ineligibleForOffer)
         }
         switch behavior {
-        case .succeeds: return .success(statement(add(product, options)))
+        case .succeeds:
+            let earlier = rows.last { $0.product.id == productID && unfinished.contains($0.id) }
+            return .success(statement(earlier ?? add(product, options)))
         case .waitsForApproval:
             waiting.append((product, options))
             return .pending

@@ -104,6 +104,7 @@ extension EntitlementStore {
             if accountToken == nil, ledger.identified != nil { logMissingAccountToken(productID) }
             let stated = StorePurchaseOptions(
                 appAccountToken: accountToken, quantity: options.quantity, offer: offer)
+            await finishWhatWasBought(productID)
             return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
         } catch {
             return await taken(.failure(error), of: productID)
@@ -229,12 +230,22 @@ extension EntitlementStore {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: reason))
             return .failed(PurchaseError(.verificationFailed, of: productID, detail: reason))
         }
-        // It has to be known before it is shown, and is on disk with it.
-        if let transaction = try? DeviceTransaction(statement), ledger.noteBought(transaction) { disk.note(.identity) }
+        var wasBoughtBefore = false
+        if let transaction = try? DeviceTransaction(statement) {
+            wasBoughtBefore = self.wasBoughtBefore(transaction, productID)
+            // It has to be known before it is shown, and is on disk with it. Of what was bought before, nobody knows who was
+            // logged in then.
+            if !wasBoughtBefore, ledger.noteBought(transaction) { disk.note(.identity) }
+        }
         let reading = StoreReading(origin: .delivery, transactions: [statement])
         guard let transaction = await receive(reading).first else {
             let detail = "the store signed something that is no transaction of this app"
             return .failed(PurchaseError(.verificationFailed, of: productID, detail: detail))
+        }
+        if wasBoughtBefore, let error = whyNotSold(transaction, productID) {
+            // What keeps it from being finished may be over.
+            wake()
+            return .failed(error)
         }
         return success(transaction)
     }
