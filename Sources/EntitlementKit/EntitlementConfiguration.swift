@@ -51,6 +51,8 @@ public struct EntitlementConfiguration: Sendable {
     public var offlineBound: Duration
     /// How long a subscription goes on giving access beyond its end while the server cannot be asked whether it was
     /// renewed, if its auto-renewal was on; 1 day unless told.
+    ///
+    /// An ``EntitlementReader`` can ask nobody, and takes ``offlineBound`` where that is longer.
     public var renewalLeeway: Duration
     /// Obtains a token of a customer from your server, whenever one is needed: when the app was launched, when the last one
     /// ran out, and when it was refused.

@@ -61,7 +61,9 @@ public struct EntitlementReader: Sendable {
     private func read(_ ledger: inout DeviceLedger, at now: Timestamp) -> Entitlements {
         _ = ledger.forgetConfirmations(after: now)
         let bound = configuration.isSyncEnabled ? configuration.offlineBound.milliseconds : nil
-        let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
+        // Nobody can be asked here whether a subscription was renewed: it goes on for as long as anything unconfirmed does.
+        let leeway = max(configuration.renewalLeeway, configuration.offlineBound)
+        let fold = DeviceFold(ledger, leeway: leeway.milliseconds)
         return Entitlements(
             kind: .offline(asOf: ledger.memory?.confirmedAt.date, reason: .readOnly), customerID: ledger.customerID,
             environment: ledger.environment.map { StoreEnvironmentName(rawValue: $0) }, at: now.date,
