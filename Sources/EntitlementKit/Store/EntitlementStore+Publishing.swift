@@ -94,9 +94,9 @@ extension EntitlementStore {
     /// Whether the first answers of store and server are still waited for, so that no door is closed yet: for two
     /// seconds after a launch or a login at most.
     private var isEarly: Bool {
-        // Before the store is read, a part of it may have come that is not what gives access. What a server says that
-        // was not told of the store's purchases yet does not make up for them.
-        if !isStoreRead, connection == .notYetAsked || ledger.book.accounts == nil { return true }
+        // Before the store is read, a part of it may have come that is not what gives access. What a server says does not make
+        // up for the rest: it may not have heard yet of what was bought outside of the app since that ran last.
+        if !isStoreRead { return true }
         guard connection == .notYetAsked, server != nil, ledger.environment == nil || ledger.storeEnvironment != nil
         else { return false }
         // Who has just logged in may hold what only the server knows of, and so may somebody of whom it has said

@@ -90,6 +90,43 @@ struct FirstLookTests {
         await expectNoPaywall(rig, states, behind: door, after: logsInAgain ? "bob" : nil)
     }
 
+    @Test(
+        "who subscribed outside of the app sees no paywall before the store is read, whatever else they hold",
+        arguments: [true, false])
+    func boughtOutside(_ holdsOther: Bool) async {
+        let other = holdsOther ? [Statements.transaction("9", product: "lifetime", until: nil)] : []
+        let old = Statements.transaction("1")
+        var rig = KitRig {
+            $0.current = other + [old]
+            $0.all = other + [old]
+        }
+        await rig.launch()
+        // Else a timer of this process lets the store list it once more after its end.
+        await rig.store.stop()
+        rig.device.edit { $0.current = other }
+        rig.clock.advance(days: 34)
+        rig = await rig.relaunched()
+        await rig.launch()
+        await rig.waitUntilGives(false)
+        rig.clock.advance(days: 1)
+        let door = Door()
+        let new = Statements.transaction("2", original: "1", from: 35.5, until: 65)
+        let device = ScriptedStore {
+            for call in [
+                ScriptedStore.Call.currentEntitlements, .allTransactions, .unfinishedTransactions,
+                .subscriptionStatuses,
+            ] { $0.doors[call] = door }
+            $0.current = other + [new]
+            $0.all = other + [old, new]
+        }
+        rig = await rig.relaunched(device: device)
+        let states = Collected(rig.store.states)
+        await rig.store.start()
+        await eventually("the server has answered") { await rig.store.connection != .notYetAsked }
+        #expect(await rig.gives("forever") == holdsOther)
+        await expectNoPaywall(rig, states, behind: door)
+    }
+
     @Test("loading ends after two seconds, and with the attempt where the server is away", arguments: [true, false])
     func isBounded(_ isAway: Bool) async {
         let door = Door()

@@ -21,7 +21,12 @@ struct StalledStoreTests {
             })
         let asked = rig.server.received.count
         await rig.store.start()
-        await eventually("the server's answer") { await rig.store.current.isLive }
+        await eventually("the server's answer") { await rig.store.connection != .notYetAsked }
+        #expect(await rig.store.current.kind == .loading)
+        #expect(await rig.gives())
+        await eventually("the first patience") { rig.clock.alarms.contains(.seconds(2)) }
+        rig.clock.advance(.seconds(2))
+        await eventually("live") { await rig.store.current.isLive }
         #expect(rig.server.received.count == asked + 1)
         let refresh = Task { [store = rig.store] in await store.refresh() }
         await eventually("its patience") { rig.clock.alarms.contains(.milliseconds(900)) }
