@@ -5,8 +5,28 @@ extension EntitlementStore {
     // MARK: Reading
 
     /// Reads the store and asks the server; returns when the answer came, or the attempt failed.
+    ///
+    /// Where the task that waits for it is cancelled, as a background task is whose time is over, it returns at once with what is
+    /// known; what it has begun goes on by itself.
     @discardableResult
     public func refresh() async -> Entitlements {
+        let isOver = FirstAnswer<Bool>()
+        perform { store in
+            await store.refreshAll()
+            await isOver.give(true)
+        }
+        guard !isStopped else { return entitlements }
+        let number = noteWait { await isOver.give(nil) }
+        defer { waits[number] = nil }
+        await withTaskCancellationHandler {
+            _ = await isOver.wait()
+        } onCancel: {
+            Task { await isOver.give(nil) }
+        }
+        return entitlements
+    }
+
+    private func refreshAll() async {
         await ready()
         await loadAgain()
         await loadChanges()
@@ -19,7 +39,6 @@ extension EntitlementStore {
         await reading.value
         passing.check(instant(at: asked))
         publish()
-        return entitlements
     }
 
     /// How long the server is not asked yet because the store may say something new.

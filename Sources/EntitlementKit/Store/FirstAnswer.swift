@@ -42,7 +42,7 @@ extension EntitlementStore {
         return await first.wait()
     }
 
-    private func noteWait(_ end: @escaping @Sendable () async -> Void) -> Int {
+    func noteWait(_ end: @escaping @Sendable () async -> Void) -> Int {
         waitCount += 1
         waits[waitCount] = end
         return waitCount

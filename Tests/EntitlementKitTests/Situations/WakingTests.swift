@@ -61,4 +61,20 @@ struct WakingTests {
         await rig.store.settled()
         #expect(rig.device.count(.currentEntitlements) == reads + 2)
     }
+
+    @Test("a refresh whose task is cancelled returns at once, and what it has begun goes on")
+    func cancelledRefresh() async {
+        let door = Door()
+        let rig = KitRig()
+        await rig.launch()
+        rig.server.edit { $0.door = door }
+        rig.device.edit { $0.current = [Statements.transaction("1")] }
+        let refresh = Task { [store = rig.store] in await store.refresh() }
+        await eventually("the server is asked") { await door.visitors > 0 }
+        refresh.cancel()
+        #expect(await refresh.value.givesAccess(to: "premium"))
+        await door.open()
+        await eventually("the answer came") { await rig.store.ledger.memory?.answer.timelines.isEmpty == false }
+        await eventually("nobody waits") { await rig.store.waits.isEmpty }
+    }
 }
