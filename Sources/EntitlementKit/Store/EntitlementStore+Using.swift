@@ -93,7 +93,7 @@ extension EntitlementStore {
         await readStore()
     }
 
-    /// What rests is tried again, and the truth is asked for, because the network returned.
+    /// What rests is tried again, the store is read, and the truth is asked for, because the network returned.
     ///
     /// On Apple's systems a store that was made with a server's URL notices that by itself.
     public func networkDidReturn() async {
@@ -101,6 +101,8 @@ extension EntitlementStore {
         if isAppWanted { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()
+        // What was renewed meanwhile the store may know before the server.
+        await readStore()
     }
 
     /// Nobody stands behind the state any more, because there is no network; what is known goes on counting.

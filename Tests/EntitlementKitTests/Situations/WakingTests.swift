@@ -62,6 +62,25 @@ struct WakingTests {
         #expect(rig.device.count(.currentEntitlements) == reads + 2)
     }
 
+    @Test("when the network returns the store is read, too, with a server and without", arguments: [true, false])
+    func networkReturns(_ sync: Bool) async {
+        let rig = KitRig(day: 29, sync: sync) {
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        rig.device.edit { $0.current = [] }
+        rig.clock.advance(days: 2)
+        await rig.store.refresh()
+        #expect(await !rig.gives())
+        rig.device.edit {
+            $0.current = [Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)]
+        }
+        await rig.store.networkDidReturn()
+        #expect(await rig.gives())
+    }
+
     @Test("a refresh whose task is cancelled returns at once, and what it has begun goes on")
     func cancelledRefresh() async {
         let door = Door()
