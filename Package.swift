@@ -133,6 +133,12 @@ let embeddedFiles = [
     "Ledger": ["Log/evidence-1.dictionary"],
 ]
 
+/// The files beside the modules' own code, in their bundles.
+let bundledFiles = [
+    // What Apple wants to know of what the library does with people's data.
+    "EntitlementKit": ["PrivacyInfo.xcprivacy"]
+]
+
 /// What a module's tests import beside the module and its own imports; all may import SeededRandom.
 let alsoTestedWith: [String: [String]] = [
     "AppStoreServer": ["StoreSimulator", "HTTPServer"],
@@ -166,7 +172,8 @@ let package = Package(
         + modules.map { module in
             .target(
                 name: module.name, dependencies: dependencies(module.imports),
-                resources: embeddedFiles[module.name]?.map { .embedInCode($0) },
+                resources: (embeddedFiles[module.name] ?? []).map { .embedInCode($0) }
+                    + (bundledFiles[module.name] ?? []).map { .copy($0) },
                 swiftSettings: settings
                     + (optimized.contains(module.name) ? [.unsafeFlags(["-O"], .when(configuration: .debug))] : []))
         }

@@ -19,7 +19,7 @@ let package = Package(
         .target(name: "EntitlementAPI", dependencies: ["EntitlementCore"], swiftSettings: settings),
         .target(
             name: "EntitlementKit", dependencies: ["EntitlementAPI", "AppStorePayloads", "EntitlementCore"],
-            swiftSettings: settings),
+            resources: [.copy("PrivacyInfo.xcprivacy")], swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -83,6 +83,31 @@ struct TidyTests {
         }
     }
 
+    @Test(
+        "the device's library brings a privacy manifest, and uses nothing that Apple wants a reason for but what it gives"
+    )
+    func privacyManifest() throws {
+        let path = "Sources/EntitlementKit/PrivacyInfo.xcprivacy"
+        let data = try Data(contentsOf: Self.root.appending(path: path))
+        let told = try #require(try PropertyListSerialization.propertyList(from: data, format: nil) as? [String: Any])
+        let used = try #require(told["NSPrivacyAccessedAPITypes"] as? [[String: Any]])
+        #expect(used.map { $0["NSPrivacyAccessedAPIType"] as? String } == ["NSPrivacyAccessedAPICategoryFileTimestamp"])
+        for name in ["Package.swift", "Package@swift-6.0.swift"] {
+            let manifest = try String(contentsOf: Self.root.appending(path: name), encoding: .utf8)
+            #expect(manifest.contains("\"PrivacyInfo.xcprivacy\""), "\(name)")
+        }
+        // Of "Describing use of required reason API" in Apple's documentation, but for what tells of a file.
+        let others = [
+            "systemUptime", "mach_absolute_time", "UserDefaults", "activeInputModes", "volumeAvailableCapacity",
+            "volumeTotalCapacity", "systemFreeSize", "systemSize", "statfs", "statvfs", "getattrlist",
+        ]
+        for source in try Self.sources(under: Self.deviceModules.map { "Sources/\($0)" }) {
+            for (index, line) in source.lines.enumerated() {
+                for word in others { #expect(!line.contains(word), "\(source.path):\(index + 1) uses \(word)") }
+            }
+        }
+    }
+
     @Test("no file has more than 400 lines or uses what is banned")
     func shape() throws {
         // Each with the reason that a reader would want.
