@@ -187,7 +187,12 @@ public actor EntitlementStore {
     }
 
     /// Ends all work, as the end of the process would; what is on disk stays.
-    package func stop() {
+    ///
+    /// An app needs no more than one store and never stops it: it listens for the life of the process, and is kept alive by that,
+    /// whoever holds it. Stop one that makes way for another in the same process, as in tests, or where a person switches between
+    /// servers, before the other is made. From then on ``states`` and the other streams are over, whoever waited is answered by
+    /// what is known, and nothing is read, sent or finished any more; it cannot be started again.
+    public func stop() {
         isStopped = true
         observer?.cancel()
         statusObserver?.cancel()

@@ -96,4 +96,23 @@ struct WakingTests {
         await eventually("the answer came") { await rig.store.ledger.memory?.answer.timelines.isEmpty == false }
         await eventually("nobody waits") { await rig.store.waits.isEmpty }
     }
+
+    @Test("a store that is stopped lets everybody go, and is let go of by whoever held it")
+    func stopped() async {
+        weak var left: EntitlementStore?
+        do {
+            let catalog = [EntitlementConfiguration.Mapping(productID: "m", entitlements: ["premium"])]
+            let store = EntitlementStore.preview(catalog: catalog, owned: ["m"])
+            left = store
+            #expect(await store.refresh().givesAccess(to: "premium"))
+            await store.settled()
+            let listening = Task { for await _ in store.states {} }
+            await eventually("somebody listens") { await store.stateListeners.count == 1 }
+            await store.stop()
+            await listening.value
+            #expect(await store.refresh().givesAccess(to: "premium"))
+            #expect(await store.purchase("m").purchase == nil)
+        }
+        await eventually("it is gone") { left == nil }
+    }
 }

@@ -51,6 +51,9 @@ extension EntitlementStore {
         func failed(_ error: PurchaseError) -> PurchaseReport {
             PurchaseReport(outcome: .failed(error), channel: asked)
         }
+        guard !isStopped else {
+            return failed(PurchaseError(.unknown, of: productID, detail: "the store was stopped"))
+        }
         guard options.quantity > 0 else {
             let detail = "a quantity of \(options.quantity) cannot be bought"
             return failed(PurchaseError(.invalidOffer, of: productID, detail: detail))
