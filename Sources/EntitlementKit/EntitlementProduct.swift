@@ -6,12 +6,15 @@ public struct EntitlementProduct: Sendable, Hashable, Identifiable {
     public let displayName: String?
     /// What it gives.
     public let entitlements: [String]
-    /// Whether the store sells it here, and this device may buy.
+    /// Whether the store sells it here, and this device may buy; see ``isStoreKnown``.
     public let storeKitAvailable: Bool
     /// As the store formats it for this customer; `nil` where the store does not sell it here.
     public let appStorePrice: String?
     /// All that the store tells of it: price, period and offers; `nil` where the store does not sell it here.
     public let storeProduct: StoreProduct?
+    /// Whether the store could be asked; where it could not, as without a network, nobody knows whether it sells the product, and
+    /// the list is to be asked for once more.
+    public let isStoreKnown: Bool
     /// As it is to be shown to this person; `nil` where it cannot be bought on the web here and now, and so must not be
     /// offered there, or its price was not learnt.
     public let webPrice: String?
@@ -24,7 +27,7 @@ public struct EntitlementProduct: Sendable, Hashable, Identifiable {
     public init(
         id: String, displayName: String?, entitlements: [String], storeKitAvailable: Bool, appStorePrice: String?,
         webPrice: String?, web: WebPrice? = nil, webUnavailability: WebUnavailability? = nil,
-        storeProduct: StoreProduct? = nil
+        storeProduct: StoreProduct? = nil, isStoreKnown: Bool = true
     ) {
         self.id = id
         self.displayName = displayName
@@ -35,5 +38,6 @@ public struct EntitlementProduct: Sendable, Hashable, Identifiable {
         self.web = web
         self.webUnavailability = webUnavailability
         self.storeProduct = storeProduct
+        self.isStoreKnown = isStoreKnown
     }
 }

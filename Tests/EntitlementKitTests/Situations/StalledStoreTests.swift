@@ -176,6 +176,7 @@ struct StalledStoreTests {
         #expect(outcome == .failed(PurchaseError(.unknown, of: "monthly")))
         let products = await whileTimePasses(on: rig.clock) { await rig.store.products() }
         #expect(products.map(\.storeKitAvailable) == [false, false])
+        #expect(products.map(\.isStoreKnown) == [false, false])
         await door.open()
     }
 

@@ -5,6 +5,9 @@ extension EntitlementStore {
     private static let priceAge: Int64 = 60_000
 
     /// The products of ``EntitlementConfiguration/productIDs``, in that order, with everywhere they can be bought.
+    ///
+    /// It returns after ten seconds at the latest. Where the store did not tell by then, ``EntitlementProduct/isStoreKnown`` is
+    /// `false` for all of them.
     public func products() async -> [EntitlementProduct] {
         await ready()
         let ids = configuration.productIDs
@@ -12,8 +15,9 @@ extension EntitlementStore {
         async let onSale = bounded(Self.storePatience) { try? await adapter.products(ids) }
         async let mayBuy = store.canMakePayments()
         async let onWeb = webOffers()
-        let sold = Dictionary(
-            ((await onSale ?? nil) ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+        let told = await onSale ?? nil
+        if told == nil { log(.error, .purchase, "the store did not tell what it sells") }
+        let sold = Dictionary((told ?? []).map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
         let (canBuy, web) = (await mayBuy, await onWeb)
         return ids.map { id in
             let (price, refusal): (WebPrice?, WebUnavailability?) =
@@ -24,7 +28,8 @@ extension EntitlementStore {
             return EntitlementProduct(
                 id: id, displayName: sold[id]?.displayName, entitlements: entitlements(of: id),
                 storeKitAvailable: sold[id] != nil && canBuy, appStorePrice: sold[id]?.displayPrice,
-                webPrice: price?.formatted(), web: price, webUnavailability: refusal, storeProduct: sold[id])
+                webPrice: price?.formatted(), web: price, webUnavailability: refusal, storeProduct: sold[id],
+                isStoreKnown: told != nil)
         }
     }
 
