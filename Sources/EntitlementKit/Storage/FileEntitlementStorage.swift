@@ -10,6 +10,9 @@ public actor FileEntitlementStorage: EntitlementStorage {
     static let sizeLimit = 32 << 20
 
     private let directory: URL
+    /// Where the files were before; `nil`: nowhere else.
+    private let former: URL?
+    private var moving: Task<Void, any Error>?
     /// `nil` where nobody minds that a process is suspended with the lock: an app's own files, and other systems.
     private let activity: ExpiringActivity?
 
@@ -18,12 +21,23 @@ public actor FileEntitlementStorage: EntitlementStorage {
     /// An app whose extensions and widgets read along passes a directory of their App Group:
     ///
     ///     let group = FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: "group.com.example.app")
-    public init(directory: URL) {
+    ///
+    /// It is `nil` for a group that is misspelt, or missing among the app's entitlements.
+    ///
+    /// - Parameters:
+    ///   - directory: where they are kept.
+    ///   - former: a directory whose files are moved to this one before anything is read, where this one has none, such as the
+    ///     ``standardDirectory(bundleID:)`` of a version of the app that had no App Group yet; `nil`: nothing is moved.
+    public init(directory: URL, movingFrom former: URL? = nil) {
         let isOfApp = directory.standardizedFileURL.path.hasPrefix(NSHomeDirectory() + "/")
-        self.init(directory: directory, isOfApp ? nil : .ofSystem)
+        self.init(directory: directory, isOfApp ? nil : .ofSystem, movingFrom: former)
     }
 
-    init(directory: URL, _ activity: ExpiringActivity?) { (self.directory, self.activity) = (directory, activity) }
+    init(directory: URL, _ activity: ExpiringActivity?, movingFrom former: URL? = nil) {
+        self.directory = directory
+        self.activity = activity
+        self.former = former?.standardizedFileURL == directory.standardizedFileURL ? nil : former
+    }
 
     /// The place for an app's files: a directory of its own in `Application Support`, since the apps of one developer may
     /// share that; in `Caches` on tvOS, which has no other.
@@ -50,7 +64,8 @@ public actor FileEntitlementStorage: EntitlementStorage {
     // MARK: Reading
 
     /// What a file holds.
-    public func read(_ name: String) throws -> StoredContent {
+    public func read(_ name: String) async throws -> StoredContent {
+        try await moveOnce()
         guard let file = try OpenFile(path: path(name), flags: O_RDONLY) else {
             return StoredContent(data: nil, version: .nothing)
         }
@@ -61,8 +76,9 @@ public actor FileEntitlementStorage: EntitlementStorage {
     }
 
     /// The file's number, size and time of its last change.
-    public func version(of name: String) throws -> StorageVersion {
-        try OpenFile(path: path(name), flags: O_RDONLY)?.state().version ?? .nothing
+    public func version(of name: String) async throws -> StorageVersion {
+        try await moveOnce()
+        return try OpenFile(path: path(name), flags: O_RDONLY)?.state().version ?? .nothing
     }
 
     // MARK: Writing
@@ -71,14 +87,16 @@ public actor FileEntitlementStorage: EntitlementStorage {
     public func save(
         _ change: StorageChange, as name: String, over version: StorageVersion
     ) async throws -> StorageVersion? {
+        try await moveOnce()
+        return try await locked { try saveAlone(change, as: name, over: version) }
+    }
+
+    /// Does something that no other process does at the same time.
+    private func locked<Answer>(_ body: () throws -> Answer) async throws -> Answer {
         for _ in 0..<Self.lockAttempts {
             let attempt =
-                if let activity {
-                    try await activity.run { try saveLocked(change, as: name, over: version) }
-                } else {
-                    try saveLocked(change, as: name, over: version)
-                }
-            if case .done(let version) = attempt { return version }
+                if let activity { try await activity.run { try tryLocked(body) } } else { try tryLocked(body) }
+            if case .done(let answer) = attempt { return answer }
             try? await Task.sleep(for: .milliseconds(5))
         }
         throw CocoaError(.fileLocking)
@@ -87,22 +105,20 @@ public actor FileEntitlementStorage: EntitlementStorage {
     /// How often it is tried to have the lock, five milliseconds apart: nobody holds it for longer than a write.
     private static let lockAttempts = 1000
 
-    private enum Attempt {
+    private enum Attempt<Answer> {
         /// Somebody else has the lock.
         case locked
-        /// With what the name holds now; `nil` where it held another version.
-        case done(StorageVersion?)
+        case done(Answer)
     }
 
-    private func saveLocked(
-        _ change: StorageChange, as name: String, over version: StorageVersion
-    ) throws -> Attempt {
+    private func tryLocked<Answer>(_ body: () throws -> Answer) throws -> Attempt<Answer> {
         try makeDirectory()
         guard let lock = try FileLock(path: path("lock")) else { return .locked }
         defer { withExtendedLifetime(lock) {} }
-        return .done(try saveAlone(change, as: name, over: version))
+        return .done(try body())
     }
 
+    /// Changes a file, with the lock; `nil` where it held another version.
     private func saveAlone(
         _ change: StorageChange, as name: String, over version: StorageVersion
     ) throws -> StorageVersion? {
@@ -144,8 +160,60 @@ public actor FileEntitlementStorage: EntitlementStorage {
         // Only what has reached the disk may take the old content's place.
         try file.synchronize()
         guard rename(draft, path(name)) == 0 else { throw POSIXError(.current) }
-        try OpenFile(path: directory.path, flags: O_RDONLY)?.synchronize()
+        try synchronizeDirectory()
         return try file.state().version
+    }
+
+    // MARK: Moving in
+
+    /// Says, as long as it is there, that a move was begun and is to be brought to its end.
+    private static let moveMark = "moving"
+
+    private func moveOnce() async throws {
+        guard let former else { return }
+        let move = moving ?? Task { try await moveFiles(from: former) }
+        moving = move
+        do {
+            try await move.value
+        } catch {
+            moving = nil
+            throw error
+        }
+    }
+
+    private func moveFiles(from former: URL) async throws {
+        let isBegun = isThere(path(Self.moveMark))
+        let hasOwn = DiskState.File.allCases.contains { isThere(path($0.rawValue)) }
+        guard isBegun || !hasOwn else { return }
+        let left = DiskState.File.allCases.map(\.rawValue).filter {
+            isThere(former.appendingPathComponent($0, isDirectory: false).path)
+        }
+        guard isBegun || !left.isEmpty else { return }
+        try await locked {
+            // From here on a process that ends in the middle has another one go on.
+            guard FileManager.default.createFile(atPath: path(Self.moveMark), contents: nil) else {
+                throw CocoaError(.fileWriteUnknown)
+            }
+            try synchronizeDirectory()
+            for name in left where !isThere(path(name)) { try moveFile(name, from: former) }
+            try synchronizeDirectory()
+            unlink(path(Self.moveMark))
+        }
+    }
+
+    private func moveFile(_ name: String, from former: URL) throws {
+        let source = former.appendingPathComponent(name, isDirectory: false).path
+        if rename(source, path(name)) == 0 { return }
+        // It went meanwhile, or lies on another volume.
+        guard let file = try OpenFile(path: source, flags: O_RDONLY) else { return }
+        _ = try replace(name, by: try file.read(try file.state().size))
+        unlink(source)
+    }
+
+    private func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    private func synchronizeDirectory() throws {
+        try OpenFile(path: directory.path, flags: O_RDONLY)?.synchronize()
     }
 
     /// Renames a file, for people to look at.

@@ -1,0 +1,99 @@
+import Foundation
+import Testing
+
+@testable import EntitlementKit
+
+@Suite("Kit, situations: an update of the app that keeps its files elsewhere", .timeLimit(.minutes(1)))
+struct MovedFilesTests {
+    private let names = DiskState.File.allCases.map(\.rawValue)
+
+    private func withDirectories(_ body: (_ former: URL, _ new: URL) async throws -> Void) async throws {
+        let parent = FileManager.default.temporaryDirectory.appendingPathComponent("moved-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: parent) }
+        let former = parent.appendingPathComponent("former")
+        try FileManager.default.createDirectory(at: former, withIntermediateDirectories: true)
+        try await body(former, parent.appendingPathComponent("new"))
+    }
+
+    private func write(_ text: String, _ name: String, to directory: URL) throws {
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        try Data(text.utf8).write(to: directory.appendingPathComponent(name))
+    }
+
+    private func read(_ name: String, _ storage: FileEntitlementStorage) async throws -> String? {
+        try await storage.read(name).data.map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private func files(_ directory: URL) throws -> Set<String> {
+        Set(try FileManager.default.contentsOfDirectory(atPath: directory.path)).subtracting(["lock"])
+    }
+
+    @Test("what was known is known after the files moved to an App Group, without a network")
+    func known() async throws {
+        try await withDirectories { former, new in
+            let rig = KitRig(server: {
+                $0.numbers["apple:A"] = 1
+                $0.grants = [.forever("premium", of: 1)]
+            })
+            func store(_ storage: FileEntitlementStorage) -> EntitlementStore {
+                EntitlementStore(
+                    configuration: rig.configuration, store: rig.device, server: rig.server, storage: storage,
+                    clock: rig.clock)
+            }
+            let before = store(FileEntitlementStorage(directory: former))
+            #expect(await before.refresh().givesAccess(to: "premium"))
+            await before.settled()
+            await before.stop()
+            rig.server.edit { $0.mood = .unreachable }
+            let after = store(FileEntitlementStorage(directory: new, movingFrom: former))
+            await after.start()
+            await after.settled()
+            #expect(await after.current.givesAccess(to: "premium"))
+            let left = try files(former)
+            #expect(left.isEmpty)
+            await after.stop()
+        }
+    }
+
+    @Test("a move that a crash ended in the middle is brought to its end")
+    func crashed() async throws {
+        try await withDirectories { former, new in
+            for name in names { try write("old " + name, name, to: former) }
+            try write("", "moving", to: new)
+            try FileManager.default.moveItem(
+                at: former.appendingPathComponent(names[0]), to: new.appendingPathComponent(names[0]))
+            let storage = FileEntitlementStorage(directory: new, movingFrom: former)
+            for name in names { #expect(try await read(name, storage) == "old " + name) }
+            #expect(try files(new) == Set(names))
+            #expect(try files(former).isEmpty)
+        }
+    }
+
+    @Test("a directory that has files of its own takes none, and one that there is nothing for is not made")
+    func ownFiles() async throws {
+        try await withDirectories { former, new in
+            let empty = FileEntitlementStorage(directory: new, movingFrom: former)
+            #expect(try await empty.version(of: names[0]) == .nothing)
+            #expect(!FileManager.default.fileExists(atPath: new.path))
+            for name in names { try write("old", name, to: former) }
+            try write("new", names[1], to: new)
+            let storage = FileEntitlementStorage(directory: new, movingFrom: former)
+            #expect(try await read(names[0], storage) == nil)
+            #expect(try await read(names[1], storage) == "new")
+            #expect(try files(former) == Set(names))
+        }
+    }
+
+    @Test("files that cannot be moved now are not taken for none: nothing is written over them")
+    func notNow() async throws {
+        try await withDirectories { former, new in
+            try write("old", names[0], to: former)
+            // Where a file of that name lies no directory can be made.
+            try Data().write(to: new)
+            let storage = FileEntitlementStorage(directory: new, movingFrom: former)
+            await #expect(throws: (any Error).self) { try await storage.read(names[0]) }
+            try FileManager.default.removeItem(at: new)
+            #expect(try await read(names[0], storage) == "old")
+        }
+    }
+}
