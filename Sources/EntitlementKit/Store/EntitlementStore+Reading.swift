@@ -241,6 +241,11 @@ extension EntitlementStore {
             }
             let isDoubted = ledger.book.appTransaction.map { !shown.contains($0.jws) } ?? false
             isAppShown = true
+            if appTransaction.customerID == nil {
+                log(
+                    .error, .sync,
+                    "the app's own purchase bears no number, so that nobody is known to the server before a login")
+            }
             if let environment = ledger.shownEnvironment {
                 ledger.shownEnvironment = nil
                 intake.isOfNewEnvironment = environment != appTransaction.payload.environment

@@ -81,4 +81,17 @@ struct LogTests {
         ]
         for word in personal { #expect(!text.contains(word), "\(word) is in\n\(text)") }
     }
+
+    @Test("an app's own purchase without a number, by which nobody is known to the server, is logged as an error")
+    func noNumber() async {
+        let notebook = LogNotebook()
+        let rig = KitRig {
+            $0.appTransaction = Statements.appTransaction(nil)
+        } configuration: {
+            $0.logger = notebook
+        }
+        await rig.launch()
+        let words = "the app's own purchase bears no number"
+        #expect(notebook.lines.filter { $0.hasPrefix("error sync: \(words)") }.count == 1)
+    }
 }

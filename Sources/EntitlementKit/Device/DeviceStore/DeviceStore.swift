@@ -34,7 +34,8 @@ public protocol DeviceStore: Sendable {
     /// A store that is not ready, or has finished it before, finds nothing to finish; the two cannot be told apart, so it
     /// is asked again for a while.
     func finish(transactionID: String) async -> Bool
-    /// Asks the store for everything again (`AppStore.sync`); the system may ask the person to sign in.
+    /// Asks the store for everything again (`AppStore.sync`), also for the app's own purchase where what is kept of it bears no
+    /// number (`AppTransaction.refresh`); the system may ask the person to sign in.
     ///
     /// - Throws: ``RestoreFailure/userCancelled`` where they do not; whatever else the store throws, as it is.
     func sync() async throws

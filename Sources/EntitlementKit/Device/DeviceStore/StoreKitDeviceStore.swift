@@ -176,13 +176,16 @@ public struct StoreKitDeviceStore: DeviceStore {
         return true
     }
 
-    /// `AppStore.sync()`; only for a person who asked for it, because the system may ask them to sign in.
+    /// `AppStore.sync()`, and `AppTransaction.refresh()` where what is kept of the app's own purchase bears no number, as on
+    /// systems of before; only for a person who asked for it, because the system may ask them to sign in.
     public func sync() async throws {
         do {
             try await AppStore.sync()
         } catch StoreKitError.userCancelled {
             throw RestoreFailure.userCancelled
         }
+        let kept = await appTransaction().flatMap { try? DeviceAppTransaction($0) }
+        if kept?.customerID == nil { _ = try? await AppTransaction.refresh() }
     }
 
     /// `AppStore.canMakePayments`.
