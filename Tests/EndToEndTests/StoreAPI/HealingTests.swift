@@ -136,12 +136,13 @@ struct HealingTests {
 }
 
 extension HTTPClient {
-    /// The streams by environment, as soon as they are as wanted, or after half a minute.
+    /// The streams by environment, as soon as they are as wanted, or after a minute and a half: a service whose look at them
+    /// took long rests for up to a minute.
     func streams(
         until isWanted: ([String: [String: Any]]) -> Bool
     ) async throws -> [String: [String: Any]] {
         var streams: [String: [String: Any]] = [:]
-        for _ in 0..<60 {
+        for _ in 0..<180 {
             let items = try await send("GET", "/v1/streams").json["items"] as? [[String: Any]]
             for item in try #require(items) { streams["\(item["environment"] ?? "")"] = item }
             if isWanted(streams) { break }
