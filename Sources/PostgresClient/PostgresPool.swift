@@ -19,16 +19,15 @@ package actor PostgresPool {
         }
     }
 
-    private struct Waiter {
-        enum Want {
-            /// To take a connection or make one.
-            case permit
-            /// A connection that somebody else gives back; the waiter has its permit.
-            case connection
-        }
+    private enum Want {
+        /// To take a connection or make one.
+        case permit
+        /// A connection that somebody else gives back; the waiter has its permit.
+        case connection
+    }
 
+    private struct Waiter {
         let id: UInt64
-        let want: Want
         let continuation: CheckedContinuation<Void, any Error>
     }
 
@@ -46,7 +45,8 @@ package actor PostgresPool {
     private var beingMade = 0
     /// The next connection that is given back is closed, because another pool needs its place.
     private var owesOne = false
-    private var waiters: [Waiter] = []
+    /// In the order of asking.
+    private var waiters: [Want: [Waiter]] = [:]
     private var nextWaiter: UInt64 = 0
     private var isClosed = false
     private var failures = 0
@@ -126,7 +126,7 @@ package actor PostgresPool {
     package func close() {
         isClosed = true
         idle.removeAll()
-        let refused = waiters
+        let refused = waiters.values.joined()
         waiters.removeAll()
         for waiter in refused { waiter.continuation.resume(throwing: Self.closed) }
     }
@@ -183,7 +183,7 @@ package actor PostgresPool {
             permits -= 1
             return
         }
-        guard waiters.count < limits.waiters else {
+        guard waiters[.permit, default: []].count < limits.waiters else {
             throw PostgresError(
                 kind: .unavailable, message: "\(limits.waiters) callers already wait for a database connection")
         }
@@ -196,13 +196,13 @@ package actor PostgresPool {
 
     /// Waits until `wakeNext` says that what is wanted is there; throws `refusal` once it is too late.
     private func wait(
-        for want: Waiter.Want, until deadline: ContinuousClock.Instant, else refusal: PostgresError
+        for want: Want, until deadline: ContinuousClock.Instant, else refusal: PostgresError
     ) async throws {
         nextWaiter += 1
         let id = nextWaiter
         let timer = Task {
             try await clock.sleep(until: deadline)
-            refuse(id, refusal)
+            refuse(id, waitingFor: want, refusal)
         }
         defer { timer.cancel() }
         try await withTaskCancellationHandler {
@@ -210,11 +210,11 @@ package actor PostgresPool {
                 if Task.isCancelled {
                     continuation.resume(throwing: CancellationError())
                 } else {
-                    waiters.append(Waiter(id: id, want: want, continuation: continuation))
+                    waiters[want, default: []].append(Waiter(id: id, continuation: continuation))
                 }
             }
         } onCancel: {
-            Task { await refuse(id, CancellationError()) }
+            Task { await refuse(id, waitingFor: want, CancellationError()) }
         }
     }
 
@@ -225,14 +225,14 @@ package actor PostgresPool {
 
     /// Wakes the first who waits for this; returns whether anybody did.
     @discardableResult
-    private func wakeNext(_ want: Waiter.Want) -> Bool {
-        guard let index = waiters.firstIndex(where: { $0.want == want }) else { return false }
-        waiters.remove(at: index).continuation.resume()
+    private func wakeNext(_ want: Want) -> Bool {
+        guard waiters[want]?.isEmpty == false else { return false }
+        waiters[want]?.removeFirst().continuation.resume()
         return true
     }
 
-    private func refuse(_ id: UInt64, _ error: any Error) {
-        guard let index = waiters.firstIndex(where: { $0.id == id }) else { return }
-        waiters.remove(at: index).continuation.resume(throwing: error)
+    private func refuse(_ id: UInt64, waitingFor want: Want, _ error: any Error) {
+        guard let index = waiters[want]?.firstIndex(where: { $0.id == id }) else { return }
+        waiters[want]?.remove(at: index).continuation.resume(throwing: error)
     }
 }
