@@ -206,7 +206,10 @@ struct FactCodecTests {
 
     @Test("a text that is said to be repeated and has none before it is an error, and so is any in a fact")
     func repetitionOfNothing() throws {
-        guard case .transaction(let fact, _) = subscription("100", from: 0, to: 30) else { return }
+        guard case .transaction(let fact, _) = subscription("100", from: 0, to: 30) else {
+            Issue.record("no transaction")
+            return
+        }
         var texts = StatementTexts(areWrittenOnce: true)
         var writer = CanonicalWriter()
         writer.transaction(fact, &texts)

@@ -11,15 +11,18 @@ struct ClockWatchTests {
     /// What a service says of a log whose last event is dated so many milliseconds after the present.
     private func said(ofAhead ahead: Int64) async throws -> (log: [String], metrics: String) {
         let (log, metrics) = (LogKeeper(), Metrics(version: "1", foldVersion: 1))
+        let (asked, asking) = AsyncStream<Void>.makeStream()
         let watch = ClockWatch(
             LedgerClock { Self.now }, metrics: metrics,
             logger: Logger(level: .info, now: { Self.now }, sink: { log.keep($0) })
         ) {
-            Self.now.adding(milliseconds: ahead)
+            asking.yield()
+            return Self.now.adding(milliseconds: ahead)
         } compare: {
         }
         let task = Task { await watch.run() }
-        try await Task.sleep(for: .milliseconds(200))
+        // A round that is under way is brought to its end.
+        for await _ in asked { break }
         task.cancel()
         await task.value
         return (log.lines, metrics.text(isDatabaseUp: true))
