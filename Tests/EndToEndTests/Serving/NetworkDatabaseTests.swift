@@ -16,6 +16,15 @@ struct NetworkDatabaseTests {
         try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
     }
 
+    /// An installation that has migrated a server's database.
+    private static func migrated(_ server: NetworkServer) async throws -> Installation {
+        let installation = try await Installation(isFresh: true)
+        try configure(installation, server.url("server", parameters: "sslmode=disable"))
+        try await installation.rightful(
+            "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=disable"))
+        return installation
+    }
+
     @Test("one that is reached without TLS is warned of, at start and by status, whatever the URL asked for")
     func encryption() async throws {
         let server = try NetworkServer()
@@ -52,12 +61,9 @@ struct NetworkDatabaseTests {
     func durability() async throws {
         let server = try NetworkServer()
         defer { server.stop() }
-        let installation = try await Installation(isFresh: true)
+        let installation = try await Self.migrated(server)
         defer { installation.remove() }
         let url = server.url("server", parameters: "sslmode=disable")
-        try Self.configure(installation, url)
-        try await installation.rightful(
-            "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=disable"))
         let first = try await installation.rightful("status")
         #expect(first.contains("not durable") && first.contains("fsync is off"), "\(first)")
         let concerns = first.split(separator: "\n").filter { $0.hasPrefix("to look at") }
@@ -85,11 +91,9 @@ struct NetworkDatabaseTests {
     func searchPath() async throws {
         let server = try NetworkServer()
         defer { server.stop() }
-        let installation = try await Installation(isFresh: true)
+        let installation = try await Self.migrated(server)
         defer { installation.remove() }
-        try Self.configure(installation, server.url("server", parameters: "sslmode=disable"))
         let owner = server.url("owner", parameters: "sslmode=disable")
-        try await installation.rightful("migrate", "--migrate-database-url", owner)
         for role in ["owner", "server"] {
             let connection = try await PostgresConnection.connect(server.url(role, parameters: "sslmode=disable"))
             let beginning = try await connection.query("SELECT reset_val FROM pg_settings WHERE name = 'search_path'")
@@ -110,12 +114,9 @@ struct NetworkDatabaseTests {
     func onlyReads() async throws {
         let server = try NetworkServer()
         defer { server.stop() }
-        let installation = try await Installation(isFresh: true)
+        let installation = try await Self.migrated(server)
         defer { installation.remove() }
         let url = server.url("server", parameters: "sslmode=disable")
-        try Self.configure(installation, url)
-        try await installation.rightful(
-            "migrate", "--migrate-database-url", server.url("owner", parameters: "sslmode=disable"))
         // As nobody has served, the first start would make keys.
         #expect(try await ServiceProcess.start(installation).stop() == 0)
         let serving = try await PostgresConnection.connect(url)
