@@ -214,3 +214,15 @@ extension CustomerFacts {
         }
     }
 }
+
+extension CustomerFacts {
+    /// Whether a reading that is not this customer's any more is nobody's instead of somebody else's.
+    ///
+    /// A later period of an original transaction may bear no identity, such as one bought outside of the app.
+    func isUnclaimed(_ shown: ShownReading) -> Bool {
+        guard shown.reading.reason == .ownedByAnother, let period = shown.period(at: shown.reading.start),
+            period.web == nil
+        else { return false }
+        return ownership.owner(of: period.fact, at: shown.reading.start) == nil
+    }
+}

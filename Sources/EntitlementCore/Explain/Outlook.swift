@@ -136,11 +136,13 @@ struct OutlookFinder {
         case .ownedByAnother:
             // What has lapsed meanwhile would open nothing.
             let isOpenElsewhere = considered.contains {
-                $0.loss == .belongsToAnother && $0.originalTransactionID == reading.originalTransactionID
+                ($0.loss == .belongsToAnother || $0.loss == .unclaimed)
+                    && $0.originalTransactionID == reading.originalTransactionID
                     && $0.state.map { policy.givesAccess($0) } ?? false
             }
+            let claim = facts.isUnclaimed(shown) ? "The first claim of it by this customer's device, or a" : "A"
             let transfer = Outlook(
-                code: .transfer, at: nil, sentence: "A transfer of \(product) to this customer would open it.")
+                code: .transfer, at: nil, sentence: "\(claim) transfer of \(product) to this customer would open it.")
             return (isOpenElsewhere ? [transfer] : []) + purchases() + [grant()]
         case .grant:
             return ofGrant(shown)

@@ -79,6 +79,10 @@ struct RuleWords {
         case .familyRevoked:
             return "\(product) has not been shared by the family since \((period.revokedAt ?? reading.start).inWords)"
         case .ownedByAnother:
+            if facts.isUnclaimed(shown) {
+                return "\(product) has gone on since \(reading.start.inWords) with a purchase that does not say whose "
+                    + "it is, and nobody has claimed it"
+            }
             let why = tokenMove(of: shown)?.cause ?? undoneLink(of: shown)?.cause
             let cause = why.map { ": \($0)" } ?? ""
             return "\(product) has been another customer's since \(reading.start.inWords)\(cause)"
@@ -166,7 +170,9 @@ struct RuleWords {
                 ? "the dispute over its payment was lost" : "its payment was disputed"
         case .upgradedElsewhere: return "it was upgraded to another product"
         case .replaced: return "another product took its place"
-        case .ownedByAnother: return "it became another customer's"
+        case .ownedByAnother:
+            return facts.isUnclaimed(ending)
+                ? "it went on with a purchase that nobody has claimed" : "it became another customer's"
         case .grantRevoked: return "it was taken back"
         case .paidPeriod, .oneTimePurchase, .leeway, .grant, .renewalPending: return "it ended"
         }

@@ -165,6 +165,15 @@ struct ExplanationTests {
             told: [.statement(subscription("1", from: 0, to: 90)), .fact(transfer(to: bob), recorded: 5)],
             expected: "no owned_by_another [1, 2, 3]",
             because: "pro has been another customer's since 6 January 2026, 00:00 UTC"),
+        Case(
+            testDescription: "bought anew without an identity, outside of the app",
+            told: [
+                .statement(subscription("1", from: 0, to: 20)),
+                .statement(subscription("2", from: 30, to: 60, of: nil)),
+            ], expected: "no owned_by_another [1, 2, 3]",
+            because:
+                "pro gave access until 21 January 2026, 00:00 UTC, when it ran out; after that, pro has gone on since "
+                + "31 January 2026, 00:00 UTC with a purchase that does not say whose it is, and nobody has claimed it"),
     ]
 
     static let absences: [Case] = [
