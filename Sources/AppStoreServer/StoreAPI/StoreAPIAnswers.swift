@@ -15,10 +15,8 @@ package struct UnverifiedStatement: Sendable, Hashable, Decodable {
 package struct SubscriptionStatuses: Sendable, Decodable {
     package let environment: String?
     package let bundleID: String?
-    private let data: [Group]
-
     /// One entry for each original transaction, in no order; family members have several in one group.
-    package var subscriptions: [Subscription] { data.flatMap(\.lastTransactions) }
+    package let subscriptions: [Subscription]
 
     package struct Subscription: Sendable, Decodable {
         package let originalTransactionID: String?
@@ -36,12 +34,24 @@ package struct SubscriptionStatuses: Sendable, Decodable {
     }
 
     private struct Group: Sendable, Decodable {
-        let lastTransactions: [Subscription]
+        let lastTransactions: [Subscription]?
     }
 
     enum CodingKeys: String, CodingKey {
         case environment, data
         case bundleID = "bundleId"
+    }
+
+    package init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        environment = try members.decodeIfPresent(String.self, forKey: .environment)
+        bundleID = try members.decodeIfPresent(String.self, forKey: .bundleID)
+        let groups = try members.decodeIfPresent([Group].self, forKey: .data)
+        // Any member may be left out, and what has none of them is no such answer.
+        guard groups != nil || environment != nil || bundleID != nil else {
+            throw DecodingError.dataCorruptedError(forKey: .data, in: members, debugDescription: "no statuses")
+        }
+        subscriptions = (groups ?? []).flatMap { $0.lastTransactions ?? [] }
     }
 }
 

@@ -80,16 +80,12 @@ package struct StoreCheck: Sendable {
         let asking = Asking(
             client: client, id: id, environment: environment, end: ContinuousClock.now + limit, limit: limit,
             persistence: persistence)
-        if let answer = try await asking.send(.subscriptionStatuses(of: id)) {
-            for subscription in answer.subscriptions {
-                if let original = subscription.originalTransactionID, let status = subscription.status {
-                    finding.statuses[original] = status
-                }
-            }
-            let pairs = answer.subscriptions.compactMap { entry in
-                entry.transaction.map { (transaction: $0, renewal: entry.renewal) }
-            }
-            try await take(pairs, environment, &finding)
+        // Where this answer alone fails, the history still tells what was bought.
+        var unread: StoreAPIError?
+        do {
+            try await readStatuses(asking, &finding)
+        } catch let error as StoreAPIError where error.reach == .oneRequest && error.kind != .outOfTime {
+            unread = error
         }
         // A good customer's history is long, and this purchase may stand anywhere in it.
         var isAsked = false
@@ -109,7 +105,22 @@ package struct StoreCheck: Sendable {
         finding.originalTransactionID =
             finding.transactions[id]?.originalTransactionID
             ?? finding.transactions.values.first { $0.originalTransactionID == id }?.originalTransactionID
+        if let unread { throw unread }
         return finding
+    }
+
+    /// Reads where each subscription stands.
+    private func readStatuses(_ asking: Asking, _ finding: inout Finding) async throws {
+        guard let answer = try await asking.send(.subscriptionStatuses(of: asking.id)) else { return }
+        for subscription in answer.subscriptions {
+            if let original = subscription.originalTransactionID, let status = subscription.status {
+                finding.statuses[original] = status
+            }
+        }
+        let pairs = answer.subscriptions.compactMap { entry in
+            entry.transaction.map { (transaction: $0, renewal: entry.renewal) }
+        }
+        try await take(pairs, asking.environment, &finding)
     }
 
     /// Reads the history page by page to its end; returns whether the store has one.

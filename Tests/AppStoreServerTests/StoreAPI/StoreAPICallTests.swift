@@ -103,6 +103,18 @@ struct StoreAPICallTests {
         #expect(error?.kind == .notFound && error?.code == 4_040_010 && error?.isPassing == false)
     }
 
+    @Test(
+        "of the statuses any member may be left out, but not all of them",
+        arguments: [
+            (#"{"environment":"Production"}"#, 0), (#"{"bundleId":"com.example"}"#, 0), (#"{"data":[]}"#, 0),
+            (#"{"data":[{"subscriptionGroupIdentifier":"1"},{"lastTransactions":[{"status":1}]}]}"#, 1),
+            ("{}", nil), (#"{"message":"hello"}"#, nil),
+        ] as [(String, Int?)])
+    func sparseStatuses(answer: String, subscriptions: Int?) throws {
+        let decoded = try? JSONDecoder().decode(SubscriptionStatuses.self, from: Data(answer.utf8))
+        #expect(decoded?.subscriptions.count == subscriptions)
+    }
+
     @Test("a test notification is asked for, and its fate")
     func testNotification() async throws {
         let rig = try StoreAPIRig(environment: .sandbox)

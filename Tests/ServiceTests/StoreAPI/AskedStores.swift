@@ -12,6 +12,17 @@ struct AskedStores: Sendable {
     let clients: [StoreAPIClient]
     /// How long each answer takes by the rig's clock, in milliseconds.
     let pace: Pace
+    /// Whether "Get All Subscription Statuses" is answered with something that nobody can read.
+    let garbled = Garbled()
+
+    final class Garbled: Sendable {
+        private let value = Atomic(false)
+
+        var statuses: Bool {
+            get { value.load(ordering: .relaxed) }
+            set { value.store(newValue, ordering: .relaxed) }
+        }
+    }
 
     final class Pace: Sendable {
         private let value = Mutex<Int64>(0)
@@ -30,6 +41,7 @@ struct AskedStores: Sendable {
         var clients: [StoreAPIClient] = []
         var publicKeys: [String: PublicKey] = [:]
         let pace = Pace()
+        let garbled = garbled
         for app in apps {
             let key = try PrivateKey.generate(.p256)
             publicKeys[app.bundleID] = key.publicKey
@@ -48,7 +60,7 @@ struct AskedStores: Sendable {
                 StoreAPIClient(
                     StoreAPICredentials(issuerID: "issuer", keyID: "KEY1", bundleID: app.bundleID, key: key),
                     servers: servers, quota: FreeQuota(),
-                    transport: DirectTransport(production: production, sandbox: sandbox) {
+                    transport: DirectTransport(production: production, sandbox: sandbox, garbled: garbled) {
                         clock.now = clock.now.adding(milliseconds: pace.milliseconds)
                     },
                     surroundings: .init(now: { clock.now }, sleep: { _ in }, fraction: { 0.5 })))
@@ -70,6 +82,7 @@ private struct DirectTransport: StoreAPITransport {
 
     let production: SimulatedStoreAPI
     let sandbox: SimulatedStoreAPI
+    let garbled: AskedStores.Garbled
     /// Called after each answer.
     let pass: @Sendable () -> Void
 
@@ -82,6 +95,9 @@ private struct DirectTransport: StoreAPITransport {
                 query: items.map { ($0.name, $0.value ?? "") }, authorization: "Bearer " + token,
                 body: request.body ?? []))
         pass()
+        if garbled.statuses, url.pathComponents.contains("subscriptions") {
+            return StoreAPIResponse(status: 200, retryAfter: nil, body: Array("{".utf8))
+        }
         return StoreAPIResponse(
             status: answer.status, retryAfter: answer.headers.first { $0.0 == "Retry-After" }?.1, body: answer.body)
     }

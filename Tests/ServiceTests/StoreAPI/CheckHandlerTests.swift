@@ -185,7 +185,8 @@ struct CheckHandlerTests {
             (.status(404, code: 4_040_003), "30"), (.status(404, code: 4_040_006), "30"),
         ]
         for (fault, retryAfter) in table {
-            for _ in 0..<5 { store.fail(fault) }
+            // More often than it is asked: where one answer cannot be read, another is asked for.
+            for _ in 0..<40 { store.fail(fault) }
             let answer = try await rig.check(Self.id)
             #expect(answer.verdict == "503 unavailable", "\(fault): \(answer.text)")
             #expect(answer.header("Retry-After") == retryAfter, "\(fault)")
@@ -205,6 +206,19 @@ struct CheckHandlerTests {
         let mute = try await ServiceRig.withCatalog()
         try await mute.notify(Self.first, uuid: "n1")
         #expect(try await mute.check(Self.id).verdict == "422 unprocessable")
+    }
+
+    @Test("where the statuses alone cannot be read, the history is asked all the same, and the failure is told")
+    func unreadableStatuses() async throws {
+        let rig = try await ServiceRig.withCatalog(asksStore: true)
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        try await rig.notify(Self.first, uuid: "n1")
+        try store.remember(Self.renewal.members, HeldRenewal(signed: 200.1).members)
+        rig.asked?.garbled.statuses = true
+        #expect(try await rig.check(Self.id).verdict == "503 unavailable")
+        #expect(try await rig.holdings(Self.token) == ["premium active paid_period"])
+        rig.asked?.garbled.statuses = false
+        #expect(try await rig.check(Self.id).json["agrees"] == .bool(true))
     }
 
     @Test("a store that takes too long is not waited for, and the next check goes through")
