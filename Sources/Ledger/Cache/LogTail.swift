@@ -11,6 +11,8 @@ package struct LogTail: Sendable {
     package static let limit = 10_000
 
     private let session: NonblockingSession
+    /// Hears of each end of the log, when its event was recorded.
+    private let hear: @Sendable (Timestamp) -> Void
 
     /// What the event loop watches.
     package var descriptor: Int32 { session.descriptor }
@@ -35,8 +37,12 @@ package struct LogTail: Sendable {
     /// - Throws: what makes this session useless; another is to be opened.
     package func receive(since known: LogMark?) throws -> LogNews? {
         guard let result = try session.receive() else { return nil }
-        guard session.lastSent == Self.headIndex else { return try Self.news(from: result) }
         guard let row = result.first else { throw Statements.missingHead }
+        guard session.lastSent == Self.headIndex else {
+            hear(try row.instant(10))
+            return try Self.news(from: result)
+        }
+        hear(try row.instant(3))
         let head = LogMark(position: try row.int(0), hash: try row.digest(1), nextIdentity: try row.int(2))
         guard let known else { return LogNews(head: head, previousHash: nil, hashes: [], changes: nil) }
         if head == known { return LogNews(head: head, previousHash: head.hash, hashes: [], changes: []) }
@@ -44,14 +50,17 @@ package struct LogTail: Sendable {
         return nil
     }
 
-    fileprivate init(_ session: NonblockingSession) { self.session = session }
+    fileprivate init(_ session: NonblockingSession, hear: @escaping @Sendable (Timestamp) -> Void) {
+        self.session = session
+        self.hear = hear
+    }
 
     private static let headIndex = 0
     private static let newsIndex = 1
 
     fileprivate static let statements = [
         PostgresStatement(
-            "SELECT position, hash, next_identity FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]),
+            "SELECT position, hash, next_identity, recorded_at FROM ledger_head WHERE ledger_id = $1", [.int(ledgerID)]),
         PostgresStatement(newsSQL, newsParameters(since: LogMark(position: 0, hash: .zero, nextIdentity: 0))),
     ]
 
@@ -60,21 +69,21 @@ package struct LogTail: Sendable {
     }
 
     // Columns: kind, position or number, environment, type or value, identity, other identity, original transaction,
-    // facts, hash, hash of the event at $2.
+    // facts, hash, hash of the event at $2, when the head's event was recorded.
     // The columns of an event name only those whom its first statement names, or the first owner of what was bought on the
     // web; where it may name more, it brings its facts along.
     private static let newsSQL = """
         SELECT 0::smallint, position, NULL::smallint, NULL::text, next_identity, NULL::bigint, NULL::text, NULL::bytea,
             hash, CASE WHEN position = $2 THEN hash ELSE (
-                SELECT previous_hash FROM event WHERE ledger_id = $1 AND position = $2 + 1) END
+                SELECT previous_hash FROM event WHERE ledger_id = $1 AND position = $2 + 1) END, recorded_at
         FROM ledger_head WHERE ledger_id = $1
         UNION ALL
         (SELECT 1, position, environment, type, identity, other_identity, original_transaction_id,
-            CASE WHEN transaction_id IS NULL AND original_transaction_id IS NOT NULL THEN facts END, hash, NULL
+            CASE WHEN transaction_id IS NULL AND original_transaction_id IS NOT NULL THEN facts END, hash, NULL, NULL
         FROM event WHERE ledger_id = $1 AND position > $2
         ORDER BY position LIMIT \(limit + 1))
         UNION ALL
-        (SELECT 2, identity, NULL, value, NULL, NULL, NULL, NULL, NULL, NULL
+        (SELECT 2, identity, NULL, value, NULL, NULL, NULL, NULL, NULL, NULL, NULL
         FROM identity WHERE ledger_id = $1 AND identity >= $3
         ORDER BY identity LIMIT \(limit + 1))
         """
@@ -107,7 +116,7 @@ extension LedgerReader {
     /// Opens a session that tells what came into the log.
     package func openLogTail() async throws -> LogTail {
         do {
-            return LogTail(try await pool.openNonblockingSession(preparing: LogTail.statements))
+            return LogTail(try await pool.openNonblockingSession(preparing: LogTail.statements), hear: hear)
         } catch {
             throw LedgerError(error, doing: "following the ledger")
         }

@@ -5,7 +5,9 @@ import Synchronization
 /// The one clock that all instances date events by: this machine's as long as it agrees with the database's, else the
 /// database's.
 ///
-/// Comparing allows for the time that the question takes, so that a slow answer is not taken for a wrong clock.
+/// Comparing allows for the time that the question takes, so that a slow answer is not taken for a wrong clock. Within what
+/// is tolerated the clocks of two instances may still differ, and what one has recorded must hold for who asks the other
+/// right after: so it is never earlier than an event that was heard of.
 package final class LedgerClock: Sendable {
     /// How far the two may be apart: 2 s, in milliseconds.
     package static let toleranceMilliseconds: Int64 = 2000
@@ -13,13 +15,26 @@ package final class LedgerClock: Sendable {
     private let own: @Sendable () -> Timestamp
     /// What to add to this machine's clock, in milliseconds.
     private let correction = Atomic<Int64>(0)
+    /// When the last event was recorded that this instance has heard of, in milliseconds.
+    private let lastRecorded = Atomic<Int64>(.min)
 
     /// - Parameter own: this machine's clock.
     package init(_ own: @escaping @Sendable () -> Timestamp) { self.own = own }
 
-    /// The present.
+    /// The present: not before what was heard of was recorded, unless that lies further ahead than clocks may be apart.
     package var now: @Sendable () -> Timestamp {
-        { [self] in own().adding(milliseconds: correction.load(ordering: .relaxed)) }
+        { [self] in
+            let here = own().adding(milliseconds: correction.load(ordering: .relaxed))
+            let last = lastRecorded.load(ordering: .relaxed)
+            guard last > here.milliseconds, last <= here.adding(milliseconds: Self.toleranceMilliseconds).milliseconds
+            else { return here }
+            return Timestamp(milliseconds: last)
+        }
+    }
+
+    /// Takes note of when the last event of the log was recorded, by whichever instance.
+    package func hear(of recordedAt: Timestamp) {
+        lastRecorded.max(recordedAt.milliseconds, ordering: .relaxed)
     }
 
     /// What this machine's clock says, whatever the database's does.

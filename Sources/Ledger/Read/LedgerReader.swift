@@ -24,11 +24,21 @@ package enum KnownAtError: Error, Sendable, Equatable {
 package struct LedgerReader: Sendable {
     let pool: PostgresPool
     private let now: @Sendable () -> Timestamp
+    /// Hears of each end of the log that is read, when its event was recorded.
+    let hear: @Sendable (Timestamp) -> Void
     let catalogs = CatalogCache()
 
     package init(pool: PostgresPool, now: @escaping @Sendable () -> Timestamp) {
         self.pool = pool
         self.now = now
+        hear = { _ in }
+    }
+
+    /// Whoever asks the clock for the time after a read is not told one before what was read was recorded.
+    package init(pool: PostgresPool, clock: LedgerClock) {
+        self.pool = pool
+        now = clock.now
+        hear = { clock.hear(of: $0) }
     }
 
     /// What is known of the streams of the same log.
@@ -179,6 +189,8 @@ package struct LedgerReader: Sendable {
     ) throws -> Int64 {
         guard let row = result.first else { throw Statements.missingHead }
         let head = try row.int(0)
+        let headRecordedAt = try row.instant(1)
+        hear(headRecordedAt)
         switch knownAt {
         case .head:
             return head
@@ -186,11 +198,11 @@ package struct LedgerReader: Sendable {
             guard position <= head else { throw KnownAtError.beyondHead(head: head) }
             return position
         case .recorded(let instant):
-            let headRecordedAt = try row.instant(1)
-            let settled = now().adding(milliseconds: -Self.settlingMilliseconds)
             // The next batch is recorded later than the head, whatever its clock says.
             if instant > headRecordedAt {
-                guard instant < settled,
+                // This machine's clock may have been set since it was compared with the database's.
+                let present = min(now(), try Statements.clock(on: connection))
+                guard instant < present.adding(milliseconds: -Self.settlingMilliseconds),
                     let end = try Statements.end(on: connection, waitingUpTo: Self.restingSeconds),
                     try end == head || Statements.lastPosition(recordedBy: instant, head: end, on: connection) == head
                 else { throw KnownAtError.notSettled }
@@ -311,6 +323,12 @@ enum Statements {
     /// The position of the log's last event; 0 of an empty log.
     static func headPosition(on connection: isolated PostgresConnection) throws -> Int64 {
         try connection.query(head.sql, head.parameters).first?.int(0) ?? 0
+    }
+
+    /// The database's time of day.
+    static func clock(on connection: isolated PostgresConnection) throws -> Timestamp {
+        guard let row = try connection.query("SELECT clock_timestamp()", []).first else { throw missingHead }
+        return try row.instant(0)
     }
 
     /// When an event was recorded; `nil` at position 0, and where there is none.

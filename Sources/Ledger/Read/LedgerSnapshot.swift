@@ -101,6 +101,8 @@ extension LedgerReader {
 
     /// Answers several questions from one position and with one statement, in their order.
     package func snapshots(_ questions: [LedgerQuestion]) async throws -> [LedgerSnapshot] {
-        try await read { try CustomerQuery.run(questions, catalogs: catalogs, on: $0) }
+        let snapshots = try await read { try CustomerQuery.run(questions, catalogs: catalogs, on: $0) }
+        if let first = snapshots.first { hear(first.recordedAt) }
+        return snapshots
     }
 }

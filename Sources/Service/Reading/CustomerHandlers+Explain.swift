@@ -11,13 +11,16 @@ extension CustomerHandlers {
     ///
     /// A long history takes seconds to explain, which is done on a thread of its own.
     func explain(_ call: Call) async throws -> HTTPResponse {
-        let question = ExplainQuestion(
+        let asked = try call.instant(.at)
+        var question = ExplainQuestion(
             customer: try call.customerID(), environment: try call.environment(),
-            entitlementID: try call.text(.entitlement), at: try call.instant(.at) ?? context.now())
+            entitlementID: try call.text(.entitlement), at: asked ?? context.now())
         // A key of one environment is not told of others.
         let (history, others) = try await question.histories(
             from: context.reader, knownAt: try call.knownAt(), only: call.scope)
-        let answer: @Sendable (() throws -> Void) throws -> HTTPResponse = { check in
+        // What was recorded by then holds by now.
+        if asked == nil { question.at = context.now() }
+        let answer: @Sendable (() throws -> Void) throws -> HTTPResponse = { [question] check in
             let document = try question.answer(from: history, isKnown: { others.contains($0) }, check: check).document
             return try .document(document, position: document.knownAt)
         }

@@ -9,7 +9,6 @@ extension CustomerHandlers {
         let originalID = try call.storeIdentifier(.original)
         let environment = try call.environment()
         let asked = try call.instant(.at)
-        let at = asked ?? context.now()
         let knownAt = try call.knownAt()
         let (found, position) = try await context.reader.subscription(
             originalID, environment: environment, knownAt: knownAt, app: call.scope.app)
@@ -22,7 +21,8 @@ extension CustomerHandlers {
         }
         // A transfer that was answered has taken place, though the clock may not have come to its date.
         return try .document(
-            found.document(at: at, ownedAt: asked ?? .endless, knownAt: position), position: position)
+            found.document(at: asked ?? context.now(), ownedAt: asked ?? .endless, knownAt: position),
+            position: position)
     }
 }
 

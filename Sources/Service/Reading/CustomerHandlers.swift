@@ -18,7 +18,7 @@ struct CustomerHandlers: Sendable {
     func entitlements(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let environment = try call.environment()
-        let at = try call.instant(.at) ?? context.now()
+        let asked = try call.instant(.at)
         let knownAt = try call.knownAt()
         if let position = try call.wholeNumber(.minPosition) {
             try await positions.wait(for: position, within: context.limits.positionWait)
@@ -26,6 +26,8 @@ struct CustomerHandlers: Sendable {
 
         let (facts, position) = try await context.reader.customerFacts(
             customer, environment: environment, knownAt: knownAt, app: call.scope.app)
+        // After what was waited for and read: what was recorded by then holds by now.
+        let at = asked ?? context.now()
         let entitlements = facts.answers(at: at).map { EntitlementDocument($0) }
         func encode(alsoIn: [StoreEnvironment]) throws -> EncodedEntitlements {
             try EncodedEntitlements(

@@ -8,7 +8,7 @@ package struct ExplainQuestion: Sendable {
     package let environment: StoreEnvironment
     /// `nil`: all that the customer holds or held.
     package let entitlementID: String?
-    package let at: Timestamp
+    package var at: Timestamp
 
     package init(customer: CustomerID, environment: StoreEnvironment, entitlementID: String?, at: Timestamp) {
         self.customer = customer

@@ -158,8 +158,8 @@ struct ReconcileHandler: Sendable {
     private func answer(
         _ decision: ReconcileDecision, first: ReconcileDecision, _ request: ReconcileRequest, _ call: Call, isNews: Bool
     ) async throws -> HTTPResponse {
-        let at = context.now()
         let decision = try await decision.withOwnFacts(from: context.reader)
+        let at = context.now()
         let facts = decision.facts
         let (answers, answersUntil) = facts.answersHolding(at: at)
         let claims = decision.compared(request.claims)

@@ -32,7 +32,7 @@ struct BackupCommand: Command {
             }
             let meter = BackupMeter(context)
             defer { meter.end() }
-            let position = try await LedgerReader(pool: session.pool, now: session.clock.now).headPosition()
+            let position = try await LedgerReader(pool: session.pool, clock: session.clock).headPosition()
             return (position, try await cluster.backUp(to: destination) { meter.show($0) })
         }
         try context.output.write(

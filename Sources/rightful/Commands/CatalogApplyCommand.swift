@@ -36,7 +36,7 @@ struct CatalogApplyCommand: Command {
             throw CommandFailure(description: "\(path): \(error)")
         }
         let line = try await DatabaseSession.with(arguments, context, needsLedger: false) { session in
-            let current = try await LedgerReader(pool: session.pool, now: session.clock.now).catalog()
+            let current = try await LedgerReader(pool: session.pool, clock: session.clock).catalog()
             if current.catalog == catalog, current.writtenAt > 0 {
                 return "the catalog is in force already, since position \(current.writtenAt)\n"
             }

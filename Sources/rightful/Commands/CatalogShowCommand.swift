@@ -13,7 +13,7 @@ struct CatalogShowCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let document = try await DatabaseSession.with(arguments, context) { session in
-            let current = try await LedgerReader(pool: session.pool, now: session.clock.now).catalog()
+            let current = try await LedgerReader(pool: session.pool, clock: session.clock).catalog()
             return try CatalogDocument(current.catalog).encoded(writtenAt: current.writtenAt)
         }
         try context.output.write(document + [UInt8(ascii: "\n")])

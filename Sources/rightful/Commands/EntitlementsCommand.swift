@@ -33,7 +33,7 @@ struct EntitlementsCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let document = try await DatabaseSession.with(arguments, context) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let known = try await reader.customerFacts(customer, environment: environment, knownAt: knownAt)
             let at = at ?? session.clock.now()
             let answers = known.facts.answers(at: at)

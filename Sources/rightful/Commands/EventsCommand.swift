@@ -34,7 +34,7 @@ struct EventsCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         try await DatabaseSession.with(arguments, context) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             do {
                 try await print(reader, to: context.output)
             } catch is CancellationError where follows {

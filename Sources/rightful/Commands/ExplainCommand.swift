@@ -60,7 +60,7 @@ struct ExplainCommand: Command {
         } else {
             answer = try await DatabaseSession.with(arguments, context) { session in
                 try await question.answer(
-                    from: LedgerReader(pool: session.pool, now: session.clock.now), knownAt: knownAt)
+                    from: LedgerReader(pool: session.pool, clock: session.clock), knownAt: knownAt)
             }
         }
         if arguments.has("--json") {

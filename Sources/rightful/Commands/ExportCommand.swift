@@ -36,7 +36,7 @@ struct ExportCommand: Command {
         let configuration = try context.configuration(arguments)
         let document = try await DatabaseSession.with(arguments, context) {
             session -> CustomerExportDocument? in
-            let export = try await LedgerReader(pool: session.pool, now: session.clock.now).export(
+            let export = try await LedgerReader(pool: session.pool, clock: session.clock).export(
                 of: customer, environments: environments)
             guard let export else { return nil }
             var document = CustomerExportDocument(export, customer: customer, environments: environments)

@@ -47,7 +47,7 @@ struct ForgetCommand: Command {
             let pool = PostgresPool(
                 Self.ownerConninfo(configuration, session), limits: PostgresPool.Limits(connections: 1))
             do {
-                let charges = try await charges(LedgerReader(pool: session.pool, now: session.clock.now), session)
+                let charges = try await charges(LedgerReader(pool: session.pool, clock: session.clock), session)
                 let line = try await forget(Forgetter(pool: pool, now: session.clock.now), charges, context)
                 await pool.close()
                 return line

@@ -49,7 +49,7 @@ struct LedgerParts: Sendable {
             metrics.record(batch)
             appended.ring()
         }
-        reader = LedgerReader(pool: session.pool, now: clock.now)
+        reader = LedgerReader(pool: session.pool, clock: clock)
         keys = APIKeyStore(pool: session.pool, writer: writer)
         commandKeys = CommandKeys(pool: session.pool)
         passKeys = PassKeyRegister(pool: session.pool, writer: writer)

@@ -55,6 +55,39 @@ struct ClockTests {
         }
     }
 
+    /// How somebody learns where the log ends.
+    enum Reading: CaseIterable {
+        case customer, past, subscription, catalog, tail, news
+    }
+
+    @Test("what another instance recorded has happened by the clock of whoever read of it", arguments: Reading.allCases)
+    func heard(reading: Reading) async throws {
+        let database = try await TestDatabase.make()
+        let pool = database.pool()
+        let writer = LedgerWriter(pool: pool, clock: LedgerClock { WrongClock().now })
+        for draft in RandomDrafts(seed: 6, originals: 2).drafts(3) { _ = try await writer.append(draft) }
+        let recordedAt = try await LedgerReader(pool: pool) { .earliest }.status().recordedAt
+        for (behind, isHeard) in [(1500, true), (2500, false)] as [(Int64, Bool)] {
+            let own = recordedAt.adding(milliseconds: -behind)
+            let clock = LedgerClock { own }
+            let reader = LedgerReader(pool: pool, clock: clock)
+            #expect(clock.now() == own)
+            let customer = try #require(CustomerID("nobody"))
+            switch reading {
+            case .customer: _ = try await reader.customerFacts(customer, environment: .production)
+            case .past: _ = try await reader.customerFacts(customer, environment: .production, knownAt: .position(1))
+            case .subscription: _ = try await reader.subscription("1", environment: .production)
+            case .catalog: _ = try await reader.catalog()
+            case .tail, .news:
+                let tail = try await reader.openLogTail()
+                let known = reading == .tail ? nil : LogMark(position: 0, hash: .zero, nextIdentity: 0)
+                try tail.ask()
+                while try tail.receive(since: known) == nil { try await Task.sleep(for: .milliseconds(2)) }
+            }
+            #expect(clock.now() == (isHeard ? recordedAt : own), "\(behind) ms behind")
+        }
+    }
+
     @Test("a clock that was set back dates nothing more than 3 s before its commit, whoever compares it")
     func setBack() async throws {
         let database = try await TestDatabase.make()

@@ -199,10 +199,13 @@ struct EntitlementsTests {
         limits.positionWait = .seconds(60)
         let patient = try await Self.rig(limits: limits)
         async let waiting = patient.get(Self.path + "?min_position=4")
+        try await Task.sleep(for: .milliseconds(200))
+        patient.clock.now = patient.clock.now.adding(milliseconds: 1000)
         try await patient.notify(Purchase().renewed())
         let answer = try await waiting
         #expect(answer.status == 200)
         #expect(answer.header("Ledger-Position") == "4")
+        #expect(try answer.json["at"] == .string(patient.clock.now.description), "not as of before it waited")
     }
 
     @Test(

@@ -31,7 +31,7 @@ struct StatusCommand: Command {
             let standing = try await session.schemaStanding()
             guard standing == .current else { return StatusDocument(standing) }
             let now = session.clock.now()
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let seen = SeenProjector(pool: session.pool)
             let onlyReads = try await session.onlyReads()
             let uncounted = onlyReads ? [] : await Self.count(session, at: now)

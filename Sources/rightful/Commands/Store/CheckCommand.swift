@@ -52,7 +52,7 @@ struct CheckCommand: Command {
         let anchors = try TrustedMaterial.anchors(configuration)
         let stripe = try StripeFiles(configuration)
         let results = try await DatabaseSession.with(arguments, context) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let verifier = StoreAccess.statementVerifier(try JWSVerifier(trusting: anchors), configuration)
             let checks = StoreChecks(

@@ -68,7 +68,7 @@ struct ConsumptionCommand: Command {
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
         let lines = try await DatabaseSession.with(arguments, context) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let subject = try await subject(reader, configuration, now: session.clock.now())
             var lines = subject.lines(now: session.clock.now())
             let information = try told(subject)

@@ -60,7 +60,7 @@ struct DriftCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let page = try await DatabaseSession.with(arguments, context) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let head = try await reader.status().position
             let throttle = Throttle(.milliseconds(200))
             try await DriftProjector(pool: session.pool).catchUp(isHurried: true, patience: Self.patience) { position in

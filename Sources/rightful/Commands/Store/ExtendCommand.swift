@@ -56,7 +56,7 @@ struct ExtendCommand: Command {
         let configuration = try context.configuration(arguments)
         let anchors = try TrustedMaterial.anchors(configuration)
         let lines = try await DatabaseSession.with(arguments, context) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             do {
                 let known = try await StoreExtension.Subject(original, environment, reader)
                 let plan = plan(of: known, now: session.clock.now())

@@ -82,7 +82,7 @@ struct ImportCommand: Command {
         let file = try TransactionIDFile(path)
         let total = Int64(file.ids.count)
         let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let check = access.check(
                 session, writer: writer, reader: reader,

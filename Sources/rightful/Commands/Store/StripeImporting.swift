@@ -34,7 +34,7 @@ struct StripeImporting: Sendable {
         let owners = try ownersPath.map { try StripeOwnerFile($0) }
         let report = try await context.logging { logger in
             try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
-                let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+                let reader = LedgerReader(pool: session.pool, clock: session.clock)
                 let catalog = try await reader.catalog().catalog
                 if let (product, place) = owners?.products.first(where: { catalog.product($0.id) == nil }) {
                     throw CommandFailure(

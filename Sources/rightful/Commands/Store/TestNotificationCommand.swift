@@ -38,7 +38,7 @@ struct TestNotificationCommand: Command {
             jws: try JWSVerifier(trusting: anchors), apps: configuration.apps.map(\.binding))
         let line = try await DatabaseSession.with(arguments, context) { session in
             let client = access.client(session, now: session.clock.now)
-            let reader = LedgerReader(pool: session.pool, now: session.clock.now)
+            let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let before = try await reader.status().position
             do {
                 let token = try await client.send(.testNotification, in: environment).token
