@@ -137,7 +137,8 @@ struct Parameter: Sendable {
             + "weeks or 12 months")
     static let chartTo = Parameter(
         "to", in: .query, dateOrInstant,
-        "Ends with the last interval that begins before this date or instant; with the present one where left out")
+        "Ends with the last interval that begins before this date or instant; with the present one where left out, or that in "
+            + "which the event at `known_at` was recorded")
     static let interval = Parameter(
         "interval", in: .query, words(ChartStep.self),
         "How long the intervals are, in UTC, weeks from Monday; `day` where left out"

@@ -18,15 +18,17 @@ struct ChartHandlers: Sendable {
             throw Problem(.notFound, "There is no such chart; there are \(names).", param: Parameter.chart.name)
         }
         let environment = try call.environment()
-        let span = try call.chartSpan(now: context.now())
         let productID = try call.text(.product)
         let format =
             try call.word(.chartFormat, ChartFormat.self) ?? ChartFormat(accepted: call.request.header("Accept"))
         let knownAt = try call.knownAt()
+        let presentSpan = knownAt == .head ? try call.chartSpan(now: context.now()) : nil
         if let position = try call.wholeNumber(.minPosition) {
             try await positions.wait(for: position, within: context.limits.positionWait)
         }
         let facts = try await context.reader.chart(chart, environment: environment, knownAt: knownAt)
+        // What was known in the past is shown up to then, so that the answer is the same whenever somebody asks.
+        let span = try presentSpan ?? call.chartSpan(now: facts.recordedAt ?? context.now())
         let lines = facts.cells.lines(of: chart, over: span, facts.catalog, productID: productID, app: call.scope.app)
         guard lines.count * span.count <= Self.chartNumbers else {
             throw Problem(
@@ -79,7 +81,8 @@ enum ChartFormat: String, Sendable, CaseIterable {
 }
 
 extension Call {
-    /// The intervals that a chart is asked for: those of the last 30 days, 26 weeks or 12 months where nothing is said.
+    /// The intervals that a chart is asked for: where nothing is said, the 30 days, 26 weeks or 12 months that end with that
+    /// of an instant.
     fileprivate func chartSpan(now: Timestamp) throws(Problem) -> ChartSpan {
         let interval = try word(.interval, ChartStep.self) ?? .day
         let (from, to) = (try date(.chartFrom), try date(.chartTo))

@@ -67,6 +67,18 @@ struct ChartRouteTests {
         for name in ChartName.allCases { _ = try await Self.chart(rig, name.rawValue) }
     }
 
+    @Test("what was known in the past is shown up to then, whatever the time is now")
+    func rangeOfThePast() async throws {
+        let rig = try await Self.filled()
+        let early = try await Self.chart(rig, "active?interval=week&known_at=3")
+        rig.clock.now = rig.clock.now.adding(milliseconds: 100 * Timestamp.millisecondsPerDay)
+        #expect(try await Self.chart(rig, "active?interval=week&known_at=3") == early)
+        // Nothing of the clock decides how many intervals there are.
+        let since = try await Self.chart(rig, "active?from=2026-11-01&known_at=3")
+        #expect(since.intervals.last?.until.description == "2026-11-21T00:00:00.000Z" && since.intervals.count == 20)
+        #expect(try await Self.chart(rig, "active?interval=week").intervals.last != early.intervals.last)
+    }
+
     @Test("keys of one app or environment count theirs alone")
     func bindings() async throws {
         let rig = try await Self.filled()
