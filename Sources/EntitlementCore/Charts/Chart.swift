@@ -41,6 +41,7 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
     // Of `churn`.
     case subscribed = 17
     case begun = 18
+    case takenOver = 27
     case resumed = 19
     case churned = 20
     // Of `retention`, by cohort.
@@ -52,6 +53,11 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
     case heldBack = 25
     case unpriced = 26
 
+    /// Its place among all figures, in the order in which they are shown.
+    package var place: Int { Self.places[self] ?? 0 }
+
+    private static let places = Dictionary(uniqueKeysWithValues: allCases.enumerated().map { ($0.element, $0.offset) })
+
     package var chart: ChartName {
         switch self {
         case .active, .inGracePeriod, .inBillingRetry: .active
@@ -59,7 +65,7 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .renewalDue, .renewalCancelled, .renewalMade, .renewalMadeOfDue: .renewals
         case .retryEntered, .retryRecovered, .retryLost: .billingRetry
         case .refunded, .refundedInPart, .disputed: .refunds
-        case .subscribed, .begun, .resumed, .churned: .churn
+        case .subscribed, .begun, .takenOver, .resumed, .churned: .churn
         case .cohortBegun, .retained: .retention
         case .charged, .paidBack, .heldBack, .unpriced: .revenue
         }
@@ -86,6 +92,7 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .disputed: "disputed"
         case .subscribed: "subscribed"
         case .begun: "begun"
+        case .takenOver: "taken_over"
         case .resumed: "resumed"
         case .churned: "churned"
         case .cohortBegun: "begun"
@@ -103,7 +110,7 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .active, .inGracePeriod, .inBillingRetry, .subscribed, .retained: true
         case .trialStarted, .trialConverted, .trialConvertedOfStarted, .renewalDue, .renewalCancelled, .renewalMade,
             .renewalMadeOfDue, .retryEntered, .retryRecovered, .retryLost, .refunded, .refundedInPart, .disputed,
-            .begun, .resumed, .churned, .cohortBegun, .charged, .paidBack, .heldBack, .unpriced:
+            .begun, .takenOver, .resumed, .churned, .cohortBegun, .charged, .paidBack, .heldBack, .unpriced:
             false
         }
     }
@@ -115,7 +122,8 @@ package enum ChartFigure: UInt8, Hashable, Sendable, CaseIterable {
         case .charged, .paidBack, .heldBack: .currency
         case .active, .inGracePeriod, .inBillingRetry, .trialStarted, .trialConverted, .trialConvertedOfStarted,
             .renewalDue, .renewalCancelled, .renewalMade, .renewalMadeOfDue, .retryEntered, .retryRecovered,
-            .retryLost, .refunded, .refundedInPart, .disputed, .subscribed, .begun, .resumed, .churned, .unpriced:
+            .retryLost, .refunded, .refundedInPart, .disputed, .subscribed, .begun, .takenOver, .resumed, .churned,
+            .unpriced:
             nil
         }
     }

@@ -136,7 +136,7 @@ private struct ChartLineName: Hashable, Comparable {
     let source: EntitlementOrigin
 
     static func < (left: ChartLineName, right: ChartLineName) -> Bool {
-        if left.figure != right.figure { return left.figure.rawValue < right.figure.rawValue }
+        if left.figure != right.figure { return left.figure.place < right.figure.place }
         if left.detail != right.detail { return left.detail < right.detail }
         if left.productID != right.productID { return left.productID.lexicographicallyPrecedes(right.productID) }
         return left.source < right.source

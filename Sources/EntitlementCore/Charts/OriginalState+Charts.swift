@@ -8,28 +8,33 @@ extension OriginalState {
     package func chartContribution() -> ChartContribution {
         var contribution = ChartContribution()
         let names = ChartNames(self)
-        var pieces: [ChartPiece] = []
-        for (number, chain) in chains(.empty).enumerated() {
+        var chains: [ChartChain] = []
+        for chain in self.chains(.empty) {
             guard let first = chain.periods.first, first.isSubscription, !first.isFamilyShared else { continue }
-            let segments = segments(of: chain, policy: Catalog.empty.policy)
-            let articles = names.articles(of: chain)
-            addTrials(of: chain, articles, to: &contribution)
-            addRenewals(of: chain, articles, to: &contribution)
-            addRetries(segments, articles, to: &contribution)
+            chains.append(
+                ChartChain(number: chains.count, periods: chain.periods, articles: names.articles(of: chain)))
+        }
+        let trials = ChartTrials(of: chains)
+        trials.add(to: &contribution)
+        var pieces: [ChartPiece] = []
+        for chain in chains {
+            let segments = segments(of: PeriodChain(periods: chain.periods), policy: Catalog.empty.policy)
+            addRenewals(of: chain, trials, to: &contribution)
+            addRetries(segments, of: chain, to: &contribution)
             for segment in segments {
                 guard let figure = segment.state.figure else { continue }
-                let period = chain.periods[segment.periodIndex]
                 pieces.append(
                     ChartPiece(
-                        start: segment.start, end: segment.end, figure: figure, chain: number,
-                        article: articles[segment.periodIndex], isTrial: period.isTrial))
+                        start: segment.start, end: segment.end, figure: figure, chain: chain.number,
+                        periodIndex: segment.periodIndex, article: chain.articles[segment.periodIndex],
+                        isTrial: trials.holds(segment.periodIndex, of: chain.number)))
             }
         }
         let shown = ChartPiece.shown(pieces)
         for piece in shown {
             contribution.hold(ChartSeries(piece.figure, piece.article), from: piece.start, until: piece.end)
         }
-        addSubscribers(of: shown, to: &contribution)
+        addSubscribers(of: shown, chains, isTakenOver: trials.isTakenOver, to: &contribution)
         if let web {
             addWebRefunds(web, to: &contribution)
             web.addRevenue(to: &contribution)
@@ -41,48 +46,18 @@ extension OriginalState {
         return contribution
     }
 
-    // MARK: - Trials
-
-    /// A free trial begins, before anything was paid for; it is converted where what follows it within sixty days was paid for.
-    ///
-    /// What is free for somebody who has paid before, as a gift or to win them back, is no trial.
-    private func addTrials(
-        of chain: PeriodChain, _ articles: [ChartArticle], to contribution: inout ChartContribution
-    ) {
-        var begun: Int?
-        for (index, period) in chain.periods.enumerated() {
-            let before = index > 0 ? chain.periods[index - 1] : nil
-            guard !period.isTrial else {
-                // One that goes on in another period is one trial.
-                if before?.isTrial == true, let before, period.opening <= before.end { continue }
-                begun = index
-                contribution.note(.trialStarted, articles[index], at: period.opening)
-                continue
-            }
-            guard !period.isFree else { continue }
-            guard let trial = begun, let before,
-                period.opening <= before.end.adding(milliseconds: Self.recoveryLimit)
-            else { return }
-            contribution.note(.trialConverted, articles[trial], at: period.opening)
-            contribution.note(.trialConvertedOfStarted, articles[trial], at: chain.periods[trial].opening)
-            return
-        }
-    }
-
-    /// How long after the end of what was paid for a store still collects.
-    private static let recoveryLimit = 60 * Timestamp.millisecondsPerDay
-
     // MARK: - Renewals
 
     /// A period that runs out is due to be renewed, unless it was known at its end that it would not be.
-    private func addRenewals(
-        of chain: PeriodChain, _ articles: [ChartArticle], to contribution: inout ChartContribution
-    ) {
+    ///
+    /// A free trial is not: what becomes of it is told by its conversion.
+    private func addRenewals(of chain: ChartChain, _ trials: ChartTrials, to contribution: inout ChartContribution) {
         for (index, period) in chain.periods.enumerated() where period.ending == .ranOut && period.end != .endless {
-            let article = articles[index]
+            if trials.holds(index, of: chain.number) { continue }
+            let article = chain.articles[index]
             let isDue = willRenew(period) ?? true
             contribution.note(isDue ? .renewalDue : .renewalCancelled, article, at: period.end)
-            guard let renewedAt = renewal(of: period, by: chain.periods.dropFirst(index + 1).first) else { continue }
+            guard let renewedAt = renewal(of: index, in: chain) else { continue }
             contribution.note(.renewalMade, article, at: renewedAt)
             if isDue { contribution.note(.renewalMadeOfDue, article, at: period.end) }
         }
@@ -94,8 +69,12 @@ extension OriginalState {
     }
 
     /// When a period was renewed; `nil` where it was not.
-    private func renewal(of period: Period, by next: Period?) -> Timestamp? {
-        if let next { return next.renews(period) ? next.opening : nil }
+    private func renewal(of index: Int, in chain: ChartChain) -> Timestamp? {
+        let period = chain.periods[index]
+        if index + 1 < chain.periods.count {
+            let next = chain.periods[index + 1]
+            return next.renews(period) ? next.opening : nil
+        }
         // Another item of the subscription may have taken over.
         guard let yieldsAt = period.web?.yieldsAt, yieldsAt != .endless else { return nil }
         return yieldsAt
@@ -103,51 +82,76 @@ extension OriginalState {
 
     // MARK: - Billing retry
 
-    /// Grace and billing retry after one period, which end with a payment or without.
-    private func addRetries(
-        _ segments: [Segment], _ articles: [ChartArticle], to contribution: inout ChartContribution
-    ) {
-        var isOpen = false
-        for (index, segment) in segments.enumerated() {
+    /// Grace and billing retry after one period, which end with the period's renewal or without.
+    private func addRetries(_ segments: [Segment], of chain: ChartChain, to contribution: inout ChartContribution) {
+        /// The period whose charge failed, while that is neither recovered nor lost.
+        var failed: Int?
+        for segment in segments {
             switch segment.state {
             case .inGracePeriod, .inBillingRetry:
-                if !isOpen { contribution.note(.retryEntered, articles[segment.periodIndex], at: segment.start) }
-                isOpen = true
-            case .active, .expired, .revoked:
-                if isOpen {
-                    let before = articles[segments[index - 1].periodIndex]
-                    let figure: ChartFigure = segment.state == .active ? .retryRecovered : .retryLost
-                    contribution.note(figure, before, at: segment.start)
+                if failed == nil {
+                    contribution.note(.retryEntered, chain.articles[segment.periodIndex], at: segment.start)
                 }
-                isOpen = false
+                failed = segment.periodIndex
+            case .active, .expired, .revoked:
+                guard let index = failed else { continue }
+                let isSamePeriod = segment.periodIndex == index
+                // The subscription goes on by Stripe's word, and what is due was not paid yet.
+                if isSamePeriod, segment.state == .active { continue }
+                let isRecovered =
+                    isSamePeriod
+                    ? segment.state == .expired && renewal(of: index, in: chain) == segment.start
+                    : segment.state == .active
+                        && chain.periods[segment.periodIndex].renews(chain.periods[index])
+                contribution.note(
+                    isRecovered ? .retryRecovered : .retryLost, chain.articles[index], at: segment.start)
+                failed = nil
             }
         }
     }
 
     // MARK: - Churn and retention
 
-    /// From the first period on that is no trial somebody is subscribed while it reads active, in grace or in billing retry.
-    private func addSubscribers(of shown: [ChartPiece], to contribution: inout ChartContribution) {
+    /// From the first period on that is no trial somebody is subscribed while it reads active, in grace or in billing retry,
+    /// and between a period and its late renewal.
+    private func addSubscribers(
+        of shown: [ChartPiece], _ chains: [ChartChain], isTakenOver: Bool, to contribution: inout ChartContribution
+    ) {
         guard let first = shown.firstIndex(where: { $0.figure == .active && !$0.isTrial }) else { return }
         let cohort = shown[first]
         let month = cohort.start.monthName
-        contribution.note(.begun, cohort.article, at: cohort.start)
-        contribution.add(
-            1, to: ChartSeries(.cohortBegun, cohort.article, detail: month),
-            day: cohort.start.daysSinceEpoch)
+        contribution.note(isTakenOver ? .takenOver : .begun, cohort.article, at: cohort.start)
+        if !isTakenOver {
+            contribution.add(
+                1, to: ChartSeries(.cohortBegun, cohort.article, detail: month),
+                day: cohort.start.daysSinceEpoch)
+        }
         for index in shown.indices[first...] {
             let piece = shown[index]
             let next = index + 1 < shown.endIndex ? shown[index + 1] : nil
-            contribution.hold(
-                ChartSeries(.subscribed, piece.article), from: piece.start, until: piece.end)
-            contribution.hold(
-                ChartSeries(.retained, cohort.article, detail: month), from: piece.start,
-                until: piece.end)
-            if piece.end != .endless, next?.start != piece.end {
-                contribution.note(.churned, piece.article, at: piece.end)
+            let isBridged = next.map { isRenewal($0.start, of: piece, in: chains[piece.chain]) } ?? false
+            let end = isBridged ? next?.start ?? piece.end : piece.end
+            contribution.hold(ChartSeries(.subscribed, piece.article), from: piece.start, until: end)
+            if !isTakenOver {
+                contribution.hold(
+                    ChartSeries(.retained, cohort.article, detail: month), from: piece.start, until: end)
+            }
+            if end != .endless, next?.start != end {
+                contribution.note(.churned, piece.article, at: end)
                 if let next { contribution.note(.resumed, next.article, at: next.start) }
             }
         }
+    }
+
+    /// Whether a period was renewed at an instant, so soon after its end that its subscription went on meanwhile.
+    ///
+    /// What was taken back is over with that, whatever is bought afterwards.
+    private func isRenewal(_ instant: Timestamp, of piece: ChartPiece, in chain: ChartChain) -> Bool {
+        let period = chain.periods[piece.periodIndex]
+        guard period.ending != .revoked, instant <= period.end.adding(milliseconds: Period.recoveryLimit) else {
+            return false
+        }
+        return renewal(of: piece.periodIndex, in: chain) == instant
     }
 
     // MARK: - Refunds
@@ -158,8 +162,7 @@ extension OriginalState {
             guard let revocation = sale.stated.fact.revocation, revocation.kind != .known(.familyRevoke) else {
                 continue
             }
-            let isPart = revocation.kind == .known(.refundProrated)
-            contribution.note(isPart ? .refundedInPart : .refunded, sale.article, at: revocation.date)
+            contribution.note(revocation.isPart ? .refundedInPart : .refunded, sale.article, at: revocation.date)
         }
     }
 
@@ -195,11 +198,6 @@ extension Period {
 
     /// Whether another period was sold as the same product in the same app.
     fileprivate func isSoldAlike(_ other: Period) -> Bool { fact.isSoldAlike(other.fact) }
-
-    fileprivate var isTrial: Bool { fact.offer?.discount == "FREE_TRIAL" }
-
-    /// Whether nothing was charged for it, as far as that is known.
-    fileprivate var isFree: Bool { web?.isFree ?? (fact.price?.thousandths == 0) }
 
     /// Whether it goes on with an earlier one without having been bought anew.
     fileprivate func renews(_ earlier: Period) -> Bool { web != nil || !isPurchase(after: earlier) }
@@ -280,8 +278,9 @@ private struct ChartPiece {
     var start: Timestamp
     var end: Timestamp
     let figure: ChartFigure
-    /// The place of the chain among those of the original.
+    /// The place of the chain among the subscriptions of the original.
     let chain: Int
+    let periodIndex: Int
     let article: ChartArticle
     let isTrial: Bool
 

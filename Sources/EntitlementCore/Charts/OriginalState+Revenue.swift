@@ -7,22 +7,23 @@ extension OriginalState {
     func addRevenue(of sales: [ChartSale], to contribution: inout ChartContribution) {
         for sale in sales {
             let (article, soldAt) = (sale.article, sale.stated.fact.purchaseDate)
-            guard let price = sale.stated.fact.price else {
+            let price = sale.stated.fact.price
+            if let price {
+                contribution.add(price, as: .charged, article, at: soldAt)
+            } else if sale.stated.fact.offer?.discount == "FREE_TRIAL" {
                 // A free trial costs nothing, whether that is stated or not.
-                if sale.stated.fact.offer?.discount != "FREE_TRIAL" {
-                    contribution.note(.unpriced, article, at: soldAt)
-                }
                 continue
+            } else {
+                contribution.note(.unpriced, article, at: soldAt)
             }
-            contribution.add(price, as: .charged, article, at: soldAt)
-            guard let revocation = sale.stated.fact.revocation, revocation.kind != .known(.familyRevoke) else {
-                continue
-            }
-            guard let part = revocation.part(of: price) else {
+            guard let revocation = sale.stated.fact.revocation, revocation.kind != .known(.familyRevoke),
+                price?.thousandths != 0
+            else { continue }
+            if let part = price.flatMap(revocation.part) {
+                contribution.add(part, as: .paidBack, article, at: revocation.date)
+            } else {
                 contribution.note(.unpriced, article, at: revocation.date)
-                continue
             }
-            contribution.add(part, as: .paidBack, article, at: revocation.date)
         }
     }
 }

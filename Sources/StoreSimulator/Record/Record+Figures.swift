@@ -68,7 +68,11 @@ extension RecordFigures {
     private mutating func tellMoney(_ chapter: Record.Chapter) {
         let charge = chapter.charge
         guard let amount = charge.amount else {
-            if !chapter.isTrial { tell("revenue.unpriced", chapter.productID, at: charge.at) }
+            guard !chapter.isTrial else { return }
+            tell("revenue.unpriced", chapter.productID, at: charge.at)
+            if let withdrawal = chapter.withdrawal {
+                tell("revenue.unpriced", chapter.productID, at: withdrawal.date)
+            }
             return
         }
         func happening(_ name: String, _ amount: Int64, at instant: Int64) -> Happening {
@@ -84,20 +88,28 @@ extension RecordFigures {
     }
 
     private mutating func tellTrials(_ story: Record.Story) {
-        // What is free for somebody who has paid before is no trial.
-        let beforeAnyPayment = pairs(story).prefix { chapter, _ in chapter.isTrial || chapter.charge.amount == 0 }
-        for (chapter, _) in beforeAnyPayment where chapter.isTrial {
-            tell("trials.started", chapter.productID, at: chapter.begin)
-        }
-        guard let trial = beforeAnyPayment.last(where: { $0.0.isTrial })?.0, let last = beforeAnyPayment.last,
-            let paid = last.1, paid.begin <= end(of: last.0, before: paid) + 60 * Span.day
+        for trial in trials(story) { tell("trials.started", trial.productID, at: trial.begin) }
+        let last = pairs(story).last { chapter, _ in trials(story).contains(chapter) }
+        guard let (trial, next) = last,
+            let paid = story.chapters.first(where: { !$0.isTrial && $0.charge.amount != 0 }),
+            paid.begin <= end(of: trial, before: next) + 60 * Span.day
         else { return }
         tell("trials.converted", trial.productID, at: paid.begin)
         tell("trials.converted_of_started", trial.productID, at: trial.begin)
     }
 
+    /// What was free to try it; what is free for somebody who has paid before is not.
+    private func trials(_ story: Record.Story) -> [Record.Chapter] {
+        if isTakenOver(story) { return [] }
+        return story.chapters.prefix { $0.isTrial || $0.charge.amount == 0 }.filter(\.isTrial)
+    }
+
+    /// Whether nobody ever told of the first payment, so that what is told begins with a renewal.
+    private func isTakenOver(_ story: Record.Story) -> Bool { story.chapters.first?.isRenewal ?? false }
+
     private mutating func tellRenewals(_ story: Record.Story) {
-        for (chapter, next) in pairs(story) {
+        let trials = trials(story)
+        for (chapter, next) in pairs(story) where !trials.contains(chapter) {
             guard case .until(let paidEnd) = chapter.paid, end(of: chapter, before: next) == paidEnd,
                 // Somebody bought something else instead, at the very end or before.
                 next.map({ paidEnd <= $0.begin }) ?? true
@@ -129,6 +141,8 @@ extension RecordFigures {
         let state: String
         let productID: String
         let isTrial: Bool
+        /// Which of the chapters it is of.
+        let chapter: Int
         let from: Int64
         let until: Int64
     }
@@ -136,15 +150,15 @@ extension RecordFigures {
     /// How a subscription stood, stretch by stretch, and what follows from that.
     private mutating func tellStretches(_ story: Record.Story) {
         var stretches: [Stretch] = []
-        for (chapter, next) in pairs(story) {
+        for (number, (chapter, next)) in pairs(story).enumerated() {
             let limit = min(next?.begin ?? .max, max(chapter.withdrawal?.date ?? .max, chapter.begin))
             for (index, stage) in chapter.stages.enumerated() {
                 let until = min(index + 1 < chapter.stages.count ? chapter.stages[index + 1].from : .max, limit)
                 guard stage.from < until, let state = stage.condition.stateName else { continue }
                 stretches.append(
                     Stretch(
-                        state: state, productID: chapter.productID, isTrial: chapter.isTrial, from: stage.from,
-                        until: until))
+                        state: state, productID: chapter.productID, isTrial: chapter.isTrial, chapter: number,
+                        from: stage.from, until: until))
             }
         }
         for stretch in stretches {
@@ -153,44 +167,61 @@ extension RecordFigures {
                     name: "active.\(stretch.state)", productID: stretch.productID, from: stretch.from,
                     until: stretch.until))
         }
-        tellRetries(stretches)
-        tellSubscribers(stretches)
+        tellRetries(stretches, story)
+        tellSubscribers(stretches, story)
     }
 
-    private mutating func tellRetries(_ stretches: [Stretch]) {
+    private mutating func tellRetries(_ stretches: [Stretch], _ story: Record.Story) {
         for (index, stretch) in stretches.enumerated() where stretch.state != "active" {
             let before = index > 0 ? stretches[index - 1] : nil
             let isFirst = before.map { $0.state == "active" || $0.until < stretch.from } ?? true
             if isFirst { tell("billing_retry.entered", stretch.productID, at: stretch.from) }
             let next = index + 1 < stretches.count ? stretches[index + 1] : nil
             if let next, next.from == stretch.until, next.state != "active" { continue }
-            let isRecovered = next?.from == stretch.until
+            // Who bought something else instead never paid for what had failed.
+            let isRecovered = next.map { $0.from == stretch.until && story.chapters[$0.chapter].isRenewal } ?? false
             tell(
                 isRecovered ? "billing_retry.recovered" : "billing_retry.lost", stretch.productID, at: stretch.until)
         }
     }
 
-    private mutating func tellSubscribers(_ stretches: [Stretch]) {
+    private mutating func tellSubscribers(_ stretches: [Stretch], _ story: Record.Story) {
         guard let first = stretches.firstIndex(where: { $0.state == "active" && !$0.isTrial }) else { return }
         let begun = stretches[first]
         let cohort = SimulatedCalendar.month(of: begun.from)
-        tell("churn.begun", begun.productID, at: begun.from)
-        happenings.append(
-            Happening(name: "retention.begun", productID: begun.productID, at: begun.from, detail: cohort))
+        let isTakenOver = isTakenOver(story)
+        tell(isTakenOver ? "churn.taken_over" : "churn.begun", begun.productID, at: begun.from)
+        if !isTakenOver {
+            happenings.append(
+                Happening(name: "retention.begun", productID: begun.productID, at: begun.from, detail: cohort))
+        }
         for index in stretches.indices[first...] {
             let stretch = stretches[index]
-            standings.append(
-                Standing(
-                    name: "churn.subscribed", productID: stretch.productID, from: stretch.from, until: stretch.until))
-            standings.append(
-                Standing(
-                    name: "retention.retained", productID: begun.productID, from: stretch.from, until: stretch.until,
-                    detail: cohort))
             let next = index + 1 < stretches.count ? stretches[index + 1] : nil
-            guard stretch.until < .max, next?.from != stretch.until else { continue }
-            tell("churn.churned", stretch.productID, at: stretch.until)
+            // Between a payment and its late renewal nobody has left.
+            let late = next.flatMap { isLateRenewal(of: stretch.chapter, by: $0.chapter, story) ? $0.from : nil }
+            let until = late ?? stretch.until
+            standings.append(
+                Standing(name: "churn.subscribed", productID: stretch.productID, from: stretch.from, until: until))
+            if !isTakenOver {
+                standings.append(
+                    Standing(
+                        name: "retention.retained", productID: begun.productID, from: stretch.from, until: until,
+                        detail: cohort))
+            }
+            guard until < .max, next?.from != until else { continue }
+            tell("churn.churned", stretch.productID, at: until)
             if let next { tell("churn.resumed", next.productID, at: next.from) }
         }
+    }
+
+    /// Whether a chapter goes on with the one before at most sixty days after its end; not with one that was taken back.
+    private func isLateRenewal(of earlier: Int, by later: Int, _ story: Record.Story) -> Bool {
+        guard later == earlier + 1, story.chapters[later].isRenewal else { return false }
+        let (before, after) = (story.chapters[earlier], story.chapters[later])
+        let end = end(of: before, before: after)
+        let isTakenBack = before.withdrawal.map { $0.date <= end && before.paid != .until($0.date) } ?? false
+        return !isTakenBack && after.begin <= end + 60 * Span.day
     }
 }
 

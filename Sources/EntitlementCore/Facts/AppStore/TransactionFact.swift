@@ -50,9 +50,18 @@ package struct Revocation: Hashable, Sendable {
         return "\(percentage / 1000)\(thousandths.isEmpty ? "" : ".\(thousandths)") %"
     }
 
+    /// Whether only a part went back; where nobody said what kind of refund it was, the percentage tells.
+    package var isPart: Bool {
+        switch kind {
+        case .known(.refundProrated): true
+        case .known(.refundFull), .known(.familyRevoke): false
+        case .unknown, nil: percentage.map { $0 < 100_000 } ?? false
+        }
+    }
+
     /// How much of a price went back; `nil` where only a part did, and nobody said how much.
     package func part(of price: Money) -> Money? {
-        guard kind == .known(.refundProrated) else { return price }
+        guard isPart else { return price }
         return percentage.map(price.part)
     }
 }

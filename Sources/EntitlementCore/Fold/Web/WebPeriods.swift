@@ -101,7 +101,7 @@ extension WebOriginal {
         fact.revocation = withdrawal?.revocation
         let web = WebPeriod(
             item: item, invoiceID: draft.stated.value.invoiceID, opening: draft.opening, withdrawal: withdrawal?.cause,
-            isFree: draft.stated.value.amountPaid.map { $0 == 0 } ?? (line.amount == 0), isBridged: true,
+            isFree: line.amount == 0 || draft.stated.value.amountPaid == 0, isBridged: true,
             heirs: heirs, yieldsAt: yieldsAt)
         return Period(
             terms: PurchaseTerms(Shared(fact), expiry: line.end, revokedAt: withdrawal?.at, web: web),
