@@ -111,7 +111,7 @@ export const screenWords = {
       revenue: "What was paid and given back, where prices are known; each currency by itself.",
     },
     figures: {
-      "active.active": "Paid", "active.in_grace_period": "In a grace period", "active.in_billing_retry": "In billing retry",
+      "active.active": "Active", "active.in_grace_period": "In a grace period", "active.in_billing_retry": "In billing retry",
       "trials.started": "Begun", "trials.converted": "Paid for", "trials.converted_of_started": "Paid for, by the day they began",
       "renewals.due": "Ran out and were to renew", "renewals.cancelled": "Ran out and were not to", "renewals.made": "Renewed",
       "renewals.made_of_due": "Renewed, by the day they were due",
@@ -119,7 +119,8 @@ export const screenWords = {
       "refunds.refunded": "Refunded", "refunds.refunded_in_part": "Refunded in part", "refunds.disputed": "Disputed",
       "revenue.charged": "Charged", "revenue.refunded": "Given back", "revenue.disputed": "Disputed",
       "revenue.unpriced": "Payments without a known price",
-      "churn.subscribed": "Subscribed", "churn.begun": "Begun", "churn.resumed": "Taken up again", "churn.churned": "Ended",
+      "churn.subscribed": "Subscribed", "churn.begun": "Begun", "churn.taken_over": "Taken over",
+      "churn.resumed": "Taken up again", "churn.churned": "Ended",
     },
     shares: {
       "trials.share": { title: "Share that was paid for", part: "converted_of_started", of: "started" },
