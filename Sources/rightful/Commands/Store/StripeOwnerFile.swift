@@ -22,6 +22,7 @@ struct StripeOwnerFile: Sendable {
             func refusal(_ what: String) -> CommandFailure {
                 CommandFailure(description: "\(place): \(what); nothing was imported")
             }
+            guard !TableFile.isComment(line) else { return }
             guard var cells = TableFile.texts(line) else {
                 throw refusal("a quotation mark has no other in its column")
             }

@@ -34,25 +34,53 @@ enum TableFile {
         }
     }
 
-    /// What stands in the columns of a line, whatever it is; the first separator in the line is the only one.
+    /// Whether a line is a remark.
+    static func isComment(_ line: Substring) -> Bool {
+        line.unicodeScalars.first { !isMargin($0) } == "#"
+    }
+
+    /// What stands in the columns of a line, whatever it is; the first separator outside of quotation marks is the only one.
     ///
     /// - Returns: `nil` where quotation marks do not pair up within a column.
     static func texts(_ line: Substring) -> [String]? {
-        let margin = CharacterSet(charactersIn: " \u{FEFF}")
-        let separator = line.first { ",;\t".contains($0) }
+        var rest = line.unicodeScalars
+        var separators: Set<Unicode.Scalar> = [",", ";", "\t"]
         var texts: [String] = []
-        for cell in line.split(omittingEmptySubsequences: false, whereSeparator: { $0 == separator }) {
-            var text = cell.trimmingCharacters(in: margin)
-            if text.hasPrefix("\"") {
-                guard text.count > 1, text.hasSuffix("\"") else { return nil }
-                text = String(text.dropFirst().dropLast())
-                guard !text.replacing("\"\"", with: "").contains("\"") else { return nil }
-                text = text.replacing("\"\"", with: "\"")
+        while true {
+            rest = rest.drop(while: isMargin)
+            if rest.first == "\"" {
+                guard let text = takeQuoted(&rest) else { return nil }
+                texts.append(text)
+                rest = rest.drop(while: isMargin)
+                guard rest.first.map(separators.contains) ?? true else { return nil }
+            } else {
+                var cell = rest.prefix { !separators.contains($0) }
+                rest = rest[cell.endIndex...]
+                while let last = cell.last, isMargin(last) { cell.removeLast() }
+                texts.append(String(cell))
             }
-            texts.append(text)
+            guard let separator = rest.popFirst() else { return texts }
+            separators = [separator]
         }
-        return texts
     }
+
+    /// Takes what stands in quotation marks, two of which stand for one.
+    private static func takeQuoted(_ rest: inout Substring.UnicodeScalarView) -> String? {
+        var text = String.UnicodeScalarView()
+        rest.removeFirst()
+        while let scalar = rest.popFirst() {
+            guard scalar == "\"" else {
+                text.append(scalar)
+                continue
+            }
+            guard rest.first == "\"" else { return String(text) }
+            rest.removeFirst()
+            text.append(scalar)
+        }
+        return nil
+    }
+
+    private static func isMargin(_ scalar: Unicode.Scalar) -> Bool { scalar == " " || scalar == "\u{FEFF}" }
 
     /// The words that stand in each column of a line, without quotation marks and spaces.
     static func words(_ line: Substring) -> [[Substring]] {
