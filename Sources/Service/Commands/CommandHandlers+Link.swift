@@ -125,17 +125,19 @@ extension CommandHandlers {
 struct LinkCommand: Sendable {
     let customer: CustomerID
     let environment: StoreEnvironment
-    /// The name of the key by which it is asked for.
+    /// The name of the key by which it is asked for; `import` for a list of an operator's.
     let actor: String?
     let reason: String?
     let deduplication: Deduplication
+    var source = EventSource.api
 
-    fileprivate func draft(
+    /// - Parameter others: whose links the decision rests on beside those of the two.
+    func draft(
         _ linked: String, to customer: String, restingOn others: [String], asOf mark: EventMark
     ) -> EventDraft {
         let isOwn = ExactText(linked) == ExactText(customer)
         return EventDraft(
-            environment: environment, source: .api, occurredAt: nil,
+            environment: environment, source: source, occurredAt: nil,
             fact: .link(
                 LinkFact(
                     identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1), actor: actor, reason: reason)),

@@ -10,7 +10,7 @@ struct ImportCommand: Command {
         options: [
             CommandUsage.Option(
                 "--transaction-ids", "FILE", "one id a line, of any transaction of each customer of the App Store"),
-            CommandUsage.Option("--app", "B", "the bundle id of an app with app_store_api, for --transaction-ids"),
+            CommandUsage.Option("--app", "B", "the bundle id of an app with app_store_api, for the App Store's lists"),
             CommandUsage.Option("--stripe", nil, "read all that the environment's Stripe account holds, however old"),
             CommandUsage.Option(
                 "--owner-metadata", "KEY",
@@ -18,7 +18,7 @@ struct ImportCommand: Command {
             ),
             CommandUsage.Option(
                 "--owners", "FILE",
-                "with --stripe: your own list of whose what is, a line each: sub_…, cus_… or pi_…, a comma, your customer id"
+                "your own list of whose what is, a line each: a transaction id of the App Store, a comma, your customer id; with --stripe sub_…, cus_… or pi_… in its place"
             ),
             CommandUsage.environment,
             CommandUsage.Option("--again", nil, "begin at the beginning, also where some or all was imported before"),
@@ -33,6 +33,14 @@ struct ImportCommand: Command {
             the same list; exit status 1. An outage of the store is waited out for a quarter of an hour.
 
             It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5.
+
+            With --owners the ids of that list are asked about, or those of --transaction-ids where both are given, and then
+            each purchase becomes the customer's beside it. Of an Apple account with which nobody is linked the account
+            (apple:…) is linked to the customer, so that what it buys later is theirs, too; a purchase of nobody is
+            transferred to them. A purchase that is somebody else's keeps its owner, is named, and makes the exit status 1;
+            of two customers for one Apple account the first one counts. Ids that begin with $RCAnonymousID: are
+            passed over: the first launch or login of such a device finds its purchases by itself. In a table the first two
+            columns count. What was made so before is not recorded again.
 
             From Stripe (--stripe with --environment): checkout sessions, payments, subscriptions, invoices, refunds and
             disputes are read, a hundred at a time, with at most 20 requests a second, in the sandbox 10. What each
@@ -49,12 +57,11 @@ struct ImportCommand: Command {
             """)
 
     private static let connections = 6
-    /// How many ids that the store could not be asked about are named.
-    private static let mostNamed = 1000
 
     private let stripe: StripeImporting?
     private let arguments: ParsedArguments
-    private let path: String
+    private let path: String?
+    private let ownersPath: String?
     private let app: String
     private let environment: StoreEnvironment
 
@@ -63,14 +70,13 @@ struct ImportCommand: Command {
         environment = try arguments.environment() ?? .production
         guard !arguments.has("--stripe") else {
             stripe = try StripeImporting(arguments)
-            (path, app) = ("", "")
+            (path, ownersPath, app) = (nil, nil, "")
             return
         }
         stripe = nil
-        for option in ["--owner-metadata", "--owners"] where arguments.has(option) {
-            throw arguments.error("\(option) is for --stripe")
-        }
-        path = try arguments.required("--transaction-ids")
+        guard !arguments.has("--owner-metadata") else { throw arguments.error("--owner-metadata is for --stripe") }
+        ownersPath = arguments.value("--owners")
+        path = ownersPath == nil ? try arguments.required("--transaction-ids") : arguments.value("--transaction-ids")
         app = try arguments.required("--app")
     }
 
@@ -79,9 +85,10 @@ struct ImportCommand: Command {
         let configuration = try context.configuration(arguments)
         let access = try StoreAccess.of(app, environment, configuration)
         let anchors = try TrustedMaterial.anchors(configuration)
-        let file = try TransactionIDFile(path)
-        let total = Int64(file.ids.count)
-        let report = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
+        let owners = try ownersPath.map { try TransactionOwnerFile($0) }
+        let file = try path.map { try TransactionIDFile($0, hasOwners: owners != nil) }
+        guard let ids = file?.ids ?? owners?.ids, let hash = file?.hash ?? owners?.hash else { return }
+        let outcome = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
             let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let writer = LedgerWriter(pool: session.pool, clock: session.clock)
             let check = access.check(
@@ -91,58 +98,51 @@ struct ImportCommand: Command {
             let job = StoreImport(
                 check, in: environment,
                 register: ImportRegister(
-                    pool: session.pool, stream: StoreStream(app: app, environment: environment), file: file.hash,
+                    pool: session.pool, stream: StoreStream(app: app, environment: environment), file: hash,
                     holder: session.holder))
-            let meter = ImportMeter(total: total, environment)
-            if context.isTerminal { context.draw(meter.estimate) }
             defer { if context.isTerminal { context.draw("") } }
-            do {
-                return try await job.run(file.ids, isAnew: arguments.has("--again")) { report in
-                    if let outage = report.outage {
-                        if context.isTerminal { context.draw("") }
-                        context.complain("\(app), \(environment.rawValue): \(outage). It is tried again")
-                    } else if context.isTerminal {
-                        context.draw(meter.line(report))
-                    }
-                }
-            } catch let error as StoreAPIError {
-                if context.isTerminal { context.draw("") }
-                throw CommandFailure(
-                    description:
-                        "\(app), \(environment.rawValue): \(error). What was read is recorded; the same command "
-                        + "goes on where it stopped")
+            guard let report = try await ask(about: ids, job, context) else { return ImportSummary?.none }
+            let listing = ListedOwnersImport(app, in: environment, reader: reader) { try await writer.append($0) }
+            guard let owners else {
+                return ImportSummary(
+                    report: report, total: Int64(ids.count), owners: nil,
+                    loneAccounts: try await listing.countOfLoneAccounts(ids))
             }
+            let settled = try await listing.run(owners.list) { report in
+                guard context.isTerminal else { return }
+                context.draw("\(report.done) of \(owners.list.count) lines of owners")
+            }
+            return ImportSummary(report: report, total: Int64(ids.count), owners: settled, loneAccounts: 0)
         }
-        guard let report else {
+        guard let outcome else {
             throw CommandFailure(
                 description: "another process is importing this list at the moment, or one died within the last 30 s: "
                     + "then try again in half a minute")
         }
-        let standing = report.standing
-        try context.output.write(
-            "\(app), \(environment.rawValue): \(total - Int64(standing.failed.count)) ids are done; this run asked about \(report.asked) and recorded "
-                + "\(report.recorded) events; \(standing.unknown) ids are unknown to the store\n")
-        for id in report.unknownIDs { try context.output.write("unknown: \(id)\n") }
-        let unnamed = standing.unknown - Int64(report.unknownIDs.count)
-        if unnamed > 0 {
-            try context.output.write(
-                "unknown: \(unnamed) more, which are not named here; --again asks about the whole list anew, and names "
-                    + "up to \(StoreImport.mostNamed)\n")
-        }
-        for id in standing.failed.prefix(Self.mostNamed) {
-            try context.output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
-        }
-        guard standing.failed.isEmpty else {
+        try outcome.write("\(app), \(environment.rawValue)", to: context.output)
+    }
+
+    /// Asks the store about the list; returns `nil` where another process does.
+    private func ask(
+        about ids: [Substring], _ job: StoreImport, _ context: CommandContext
+    ) async throws -> StoreImport.Report? {
+        let meter = ImportMeter(total: Int64(ids.count), environment)
+        if context.isTerminal { context.draw(meter.estimate) }
+        do {
+            return try await job.run(ids, isAnew: arguments.has("--again")) { report in
+                if let outage = report.outage {
+                    if context.isTerminal { context.draw("") }
+                    context.complain("\(app), \(environment.rawValue): \(outage). It is tried again")
+                } else if context.isTerminal {
+                    context.draw(meter.line(report))
+                }
+            }
+        } catch let error as StoreAPIError {
+            if context.isTerminal { context.draw("") }
             throw CommandFailure(
                 description:
-                    "the store could not be asked about \(standing.failed.count) of the ids; everything else is "
-                    + "recorded, and the same command asks about them again")
-        }
-        if standing.refused > 0 {
-            throw CommandFailure(
-                description: "\(standing.refused) of the store's statements were not believed, the last because "
-                    + "\(report.refusal ?? "of an earlier run's reason"); when the cause is mended, import "
-                    + "the list with --again")
+                    "\(app), \(environment.rawValue): \(error). What was read is recorded; the same command "
+                    + "goes on where it stopped")
         }
     }
 }

@@ -13,11 +13,12 @@ struct TransactionIDFile: Sendable {
     /// Names the list: the same ids in the same order, and nothing else.
     let hash: Digest
 
+    /// - Parameter hasOwners: whether a list of owners stands beside it: then other columns may be the customers' ids, and numbers.
     /// - Throws: `CommandFailure` for a file that cannot be read, or that holds anything else.
-    init(_ path: String) throws {
+    init(_ path: String, hasOwners: Bool) throws {
         var ids: [Substring] = []
         try TableFile.read(path, limit: Self.sizeLimit) { line, place in
-            let id = try Self.id(line, place)
+            let id = try Self.id(line, place, hasOwners: hasOwners)
             if !id.isEmpty { ids.append(id) }
         }
         guard !ids.isEmpty else { throw CommandFailure(description: "\(path) holds no transaction ids") }
@@ -26,18 +27,18 @@ struct TransactionIDFile: Sendable {
     }
 
     /// The id of a line; empty where it has none.
-    private static func id(_ line: Substring, _ place: String) throws -> Substring {
+    private static func id(_ line: Substring, _ place: String, hasOwners: Bool) throws -> Substring {
         let columns = TableFile.words(line)
         guard let id = columns.first?.first, !id.hasPrefix("#") else { return "" }
-        guard id.utf8.count <= idLimit, isNumber(id) else {
+        guard isID(id) else {
             throw CommandFailure(
                 description: "\(place): '\(id.prefix(40))' is no transaction id of the App Store, "
-                    + "which is a number; nothing was imported")
+                    + "which is a number; \(headingHint); nothing was imported")
         }
         // In other columns prices, dates and counts may stand beside it.
         let other =
             columns[0].dropFirst().first(where: isNumber)
-            ?? columns.dropFirst().joined().first {
+            ?? columns.dropFirst(hasOwners ? columns.count : 1).joined().first {
                 isNumber($0) && ($0.utf8.count == id.utf8.count || (idLength...idLimit).contains($0.utf8.count))
             }
         if let other {
@@ -47,6 +48,12 @@ struct TransactionIDFile: Sendable {
         }
         return id
     }
+
+    /// Whether it may be the id of a transaction.
+    static func isID(_ text: Substring) -> Bool { text.utf8.count <= idLimit && isNumber(text) }
+
+    /// What to do about a line that is no entry.
+    static let headingHint = "a heading is to begin with #"
 
     /// How many digits the store's ids have at least.
     private static let idLength = 14
