@@ -133,6 +133,59 @@ struct TransferDecisionTests {
         #expect(attempt(moved, by: carol, to: alice) == "to 1")
     }
 
+    private func listed(
+        _ given: Given, to customer: IdentityRef, accounts: Set<IdentityRef> = [], links: [LinkFact] = [],
+        forgotten: Set<IdentityRef> = [], app: String = "com.example"
+    ) -> String {
+        let decision = given.facts.decideListed(
+            owner: customer, of: "1000", in: AppScope(app), accounts: accounts,
+            links: links.enumerated().map { RecordedLink(position: Int64($0 + 101), fact: $1) }, forgotten: forgotten)
+        return switch decision {
+        case .theirs: "theirs"
+        case .link(let link): "links \(link.identity.number) to \(link.customer.number)"
+        case .transfer(let transfer): "gives to \(transfer.customer.number)"
+        case .others(let others): "others \(others.map(\.number).sorted())"
+        case .takenBack: "taken back"
+        case .unknown: "unknown"
+        }
+    }
+
+    @Test("a list links an Apple account that is nobody's, gives what is nobody's, and takes nothing from anybody")
+    func listed() {
+        let account = Given(subscription("1", from: 0, to: 30, of: alice))
+        let made = LinkFact(identity: alice, customer: bob)
+        func linked(_ facts: [LinkFact]) -> Given {
+            account.with { given in
+                for (index, fact) in facts.enumerated() {
+                    given.ownership.apply(.link(fact), position: Int64(index + 101), recordedAt: day(1))
+                }
+            }
+        }
+        #expect(listed(account, to: bob, accounts: [alice]) == "links 1 to 2")
+        #expect(listed(account, to: alice, accounts: [alice]) == "theirs")
+        #expect(listed(account, to: bob) == "others [1]", "it is no Apple account")
+        #expect(listed(account, to: bob, accounts: [alice], forgotten: [alice]) == "others [1]")
+        #expect(listed(account, to: bob, accounts: [alice], app: "com.other") == "unknown")
+        #expect(listed(linked([made]), to: bob, accounts: [alice], links: [made]) == "theirs")
+        #expect(listed(linked([made]), to: carol, accounts: [alice], links: [made]) == "others [2]")
+        let back = [made, LinkFact(identity: alice, customer: alice)]
+        #expect(listed(linked(back), to: bob, accounts: [alice], links: back) == "taken back")
+        #expect(listed(linked(back), to: carol, accounts: [alice], links: back) == "links 1 to 3")
+        let inverse = [LinkFact(identity: bob, customer: alice)]
+        #expect(listed(linked(inverse), to: carol, accounts: [alice], links: inverse) == "others [1]")
+        #expect(listed(original, to: carol, accounts: [alice, bob]) == "others [1, 2]")
+        #expect(listed(original, to: bob, accounts: [alice]) == "links 1 to 2", "the other part is theirs already")
+        #expect(listed(unclaimed, to: carol) == "gives to 3")
+        let given = unclaimed.with { $0.ownership = OwnershipMap((transfer(to: carol), recorded: 1)) }
+        #expect(listed(given, to: carol) == "theirs")
+        #expect(listed(given, to: dave) == "others [3]")
+        var undone = given
+        undone.ownership.apply(
+            .transferUndo(TransferUndoFact(originalTransactionID: "1000", undoes: 101)), position: 102,
+            recordedAt: day(2))
+        #expect(listed(undone, to: carol) == "taken back")
+    }
+
     private func undo(_ given: Given, _ position: Int64, by customer: IdentityRef) -> String {
         let facts = given.with { $0.customer = customer }.facts
         do throws(TransferRefusal) {
