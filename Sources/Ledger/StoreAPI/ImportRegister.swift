@@ -17,6 +17,21 @@ package struct ImportStanding: Sendable, Hashable {
     package init() {}
 }
 
+/// An import of a list of transaction ids that is running, or was not brought to its end.
+package struct UnfinishedImport: Sendable, Hashable {
+    package let stream: StoreStream
+    /// Ids of the list that are done, and how many it has.
+    package let done: Int64
+    package let total: Int64
+    /// Ids among those done that the store could not be asked about.
+    package let failed: Int64
+    package let recorded: Int64
+    package let startedAt: Timestamp
+    /// When whoever works at it was last heard from.
+    package let movedAt: Timestamp?
+    package let isHeld: Bool
+}
+
 /// Who imports which list of transaction ids, one process at a time for each, and how far that has come.
 package struct ImportRegister: Sendable {
     private let pool: PostgresPool
@@ -92,6 +107,28 @@ package struct ImportRegister: Sendable {
 
     /// Gives the import up, so that another process may take it.
     package func release() async throws { try await row.letGo() }
+
+    /// The import that moved last of each app and environment, where it is not at its end.
+    package static func unfinished(_ pool: PostgresPool) async throws -> [UnfinishedImport] {
+        try await pool.run(doing: "looking how far lists were imported") { connection in
+            try connection.query(
+                """
+                SELECT app, environment, done, total, cardinality(failed), recorded, started_at, heartbeat_at,
+                    holder IS NOT NULL AND \(Lease.isFresh("heartbeat_at", "$2"))
+                FROM (
+                    SELECT DISTINCT ON (app, environment) * FROM store_import WHERE ledger_id = $1
+                    ORDER BY app, environment, heartbeat_at DESC NULLS LAST
+                ) AS latest
+                WHERE completed_at IS NULL ORDER BY app, environment
+                """, [.int(ledgerID), .double(Lease.seconds)]
+            ).rows.map { row in
+                UnfinishedImport(
+                    stream: StoreStream(app: try row.text(0), environment: try StoreEnvironment(stored: row.int(1))),
+                    done: try row.int(2), total: try row.int(3), failed: try row.int(4), recorded: try row.int(5),
+                    startedAt: try row.instant(6), movedAt: try row.optionalInstant(7), isHeld: try row.bool(8))
+            }
+        }
+    }
 
     private var key: [(column: String, value: PostgresValue)] { stream.key + [("file_sha256", .bytes(file.bytes))] }
 

@@ -39,6 +39,8 @@ package struct WebImportState: Sendable, Hashable {
     package let completedAt: Timestamp?
     package let lastError: String?
     package let isHeld: Bool
+    /// When whoever works at it was last heard from.
+    package let movedAt: Timestamp?
 }
 
 /// Who reads everything that Stripe's account of an environment holds, one process at a time, and how far that has come.
@@ -176,15 +178,15 @@ package struct WebImportRegister: Sendable {
             try connection.query(
                 """
                 SELECT environment, owner_metadata, started_at, completed_at, last_error,
-                    holder IS NOT NULL AND \(Lease.isFresh("heartbeat_at", "$2")), \(columns)
+                    holder IS NOT NULL AND \(Lease.isFresh("heartbeat_at", "$2")), heartbeat_at, \(columns)
                 FROM web_import WHERE ledger_id = $1 ORDER BY environment, owner_metadata
                 """, [.int(ledgerID), .double(Lease.seconds)]
             ).rows.map { row in
                 WebImportState(
                     environment: try StoreEnvironment(stored: row.int(0)), ownerMetadata: try row.text(1),
-                    standing: try standing(row, from: 6), startedAt: try row.instant(2),
+                    standing: try standing(row, from: 7), startedAt: try row.instant(2),
                     completedAt: try row.optionalInstant(3),
-                    lastError: try row.optionalText(4), isHeld: try row.bool(5))
+                    lastError: try row.optionalText(4), isHeld: try row.bool(5), movedAt: try row.optionalInstant(6))
             }
         }
     }

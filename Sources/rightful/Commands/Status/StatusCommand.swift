@@ -13,7 +13,7 @@ struct StatusCommand: Command {
         details: """
             A schema that is not this program's is part of the answer, and not a failure. `to look at` are kinds of
             things in notifications that this version does not know, and products that are not in the catalog; both are
-            counted over the whole log.
+            counted over the whole log. `import` is shown while one is running, or was not brought to its end.
             """)
 
     /// Events counted before the answer; the service counts them as they come.
@@ -55,6 +55,8 @@ struct StatusCommand: Command {
                     + webStreams.map {
                         StatusDocument.Sweep($0, imports, isConfigured: web.contains($0.environment))
                     },
+                imports: try await ImportRegister.unfinished(session.pool).map { StatusDocument.Import($0) }
+                    + imports.filter { $0.completedAt == nil }.map { StatusDocument.Import($0) },
                 streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
                     .map { StatusDocument.Stream($0, at: now) } + ofStripe,
                 drift: StatusDocument.drift(try await reader.driftRegister.counts()),

@@ -131,6 +131,8 @@ struct StatusDocument: Encodable {
     @Nullable var rebuild: Rebuild?
     var failures: [Failure]?
     var sweeps: [Sweep]?
+    /// Those alone that are not at their end.
+    var imports: [Import]?
     var streams: [Stream]?
     var drift: [Drift]?
     var webhooks: Webhooks?
@@ -157,7 +159,7 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        sweeps: [Sweep], streams: [Stream], drift: [Drift], webhooks: Webhooks,
+        sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         catalog: Catalog, cluster: EmbeddedCluster?,
         transport: Transport, onlyReads: Bool, notDurable: [String], servingAs: [String], weakness: String?,
         guardsOff: [String], clock: LedgerClock
@@ -195,6 +197,7 @@ extension StatusDocument {
                 reason: $0.reason)
         }
         self.sweeps = sweeps
+        self.imports = imports
         self.streams = streams
         self.drift = drift
         self.webhooks = webhooks

@@ -59,7 +59,7 @@ extension StatusDocument {
         rows += (failures ?? []).map {
             ("failing", "\($0.work) on \($0.host) since \($0.since), tried last \($0.lastAt): \($0.reason)")
         }
-        rows += streamRows + driftRows + webhookRows
+        rows += streamRows + importRows + driftRows + webhookRows
         if let counts {
             func about(_ name: String, _ count: Int64) -> String {
                 "\(counts.estimated.contains(name) ? "about " : "")\(count) \(name)"
