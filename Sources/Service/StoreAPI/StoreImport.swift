@@ -40,8 +40,10 @@ package struct StoreImport: Sendable {
     /// What became of an import.
     package struct Report: Sendable {
         package var standing: ImportStanding
-        /// Some of the ids that the store does not know, in this run.
+        /// Ids that the store does not know, in this run: some, or all where they are wanted.
         package var unknownIDs: [String] = []
+        /// How many there were.
+        package var unknown: Int64 = 0
         /// Why the store could not be asked about ids of this run, by id.
         package var failures: [String: String] = [:]
         /// How many ids of this run were asked about; the others had been spoken of.
@@ -58,11 +60,14 @@ package struct StoreImport: Sendable {
     private let environment: StoreEnvironment
     private let register: ImportRegister
     private let intervals: Intervals
+    private let mostUnknown: Int
 
+    /// - Parameter keepsUnknown: whether every id of a run that the store does not know is kept, rather than some.
     package init(
-        _ check: StoreCheck, in environment: StoreEnvironment, register: ImportRegister,
+        _ check: StoreCheck, in environment: StoreEnvironment, register: ImportRegister, keepsUnknown: Bool = false,
         intervals: Intervals = Intervals()
     ) {
+        mostUnknown = keepsUnknown ? .max : Self.mostNamed
         self.check = check
         self.environment = environment
         self.register = register
@@ -74,14 +79,16 @@ package struct StoreImport: Sendable {
     /// - Parameters:
     ///   - ids: the whole list, what was done before included.
     ///   - isAnew: whether it begins at the first id whatever was done before.
+    ///   - begun: called with how far an earlier run came.
     ///   - progress: called after each page, and when an outage begins.
     /// - Returns: `nil` where another process is importing the same list.
     /// - Throws: `StoreAPIError` where the store cannot be asked now; everything noted until then stays done.
     package func run(
         _ ids: some RandomAccessCollection<Substring> & Sendable, isAnew: Bool = false,
-        progress: @Sendable (Report) -> Void = { _ in }
+        begun: @Sendable (ImportStanding) -> Void = { _ in }, progress: @Sendable (Report) throws -> Void = { _ in }
     ) async throws -> Report? {
         guard let standing = try await register.begin(total: Int64(ids.count), isAnew: isAnew) else { return nil }
+        begun(standing)
         var report = Report(standing: standing)
         do {
             try await Lease.keepAlive(by: register.touch) { try await importAll(ids, &report, progress) }
@@ -95,7 +102,7 @@ package struct StoreImport: Sendable {
     /// Asks about what was set aside, and then about the rest of the list.
     private func importAll(
         _ ids: some RandomAccessCollection<Substring> & Sendable, _ report: inout Report,
-        _ progress: @Sendable (Report) -> Void
+        _ progress: @Sendable (Report) throws -> Void
     ) async throws {
         var work = Work(mostInARow: min(Self.mostInARow, ids.count))
         let failed = report.standing.failed
@@ -107,7 +114,7 @@ package struct StoreImport: Sendable {
             report.standing.failed = rest
             try await importPage(page, &report, &work, progress)
             try await noteDone(report, after: last, &work)
-            progress(report)
+            try progress(report)
         }
         while report.standing.done < Int64(ids.count) {
             let page = ids.dropFirst(Int(report.standing.done)).prefix(Self.page)
@@ -116,7 +123,7 @@ package struct StoreImport: Sendable {
             try await importPage(page.map(String.init), &report, &work, progress)
             report.standing.done += Int64(count)
             try await noteDone(report, after: last, &work)
-            progress(report)
+            try progress(report)
         }
     }
 
@@ -152,7 +159,7 @@ package struct StoreImport: Sendable {
     ///
     /// - Throws: `StoreAPIError` where the store cannot be asked at all.
     private func importPage(
-        _ ids: [String], _ report: inout Report, _ work: inout Work, _ progress: @Sendable (Report) -> Void
+        _ ids: [String], _ report: inout Report, _ work: inout Work, _ progress: @Sendable (Report) throws -> Void
     ) async throws {
         var page = Page(waiting: ids)
         var outage = Outage(patience: intervals.outage, intervals.backoff)
@@ -166,7 +173,7 @@ package struct StoreImport: Sendable {
                 throw error
             }
             report.outage = error.description
-            progress(report)
+            try progress(report)
             try await Task.sleep(for: pause)
             report.outage = nil
         }
@@ -256,7 +263,8 @@ package struct StoreImport: Sendable {
         report.refusal = finding.refusal ?? report.refusal
         if finding.transactions.isEmpty, finding.refused == 0 {
             report.standing.unknown += 1
-            if report.unknownIDs.count < Self.mostNamed { report.unknownIDs.append(id) }
+            report.unknown += 1
+            if report.unknownIDs.count < mostUnknown { report.unknownIDs.append(id) }
         }
         if work.known.count > Self.mostRemembered { work.known.removeAll() }
         work.known.insert(id)

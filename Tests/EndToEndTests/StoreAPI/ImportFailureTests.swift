@@ -115,12 +115,86 @@ struct ImportFailureTests {
         #expect(try await stage.importList(list).errors.contains("line 1: '17' beside '8004'"))
         try list.write(["8004,refunded 8005"], separator: "\n")
         #expect(try await stage.importList(list).errors.contains("line 1: '8005' beside '8004'"))
+        try list.write(["id", "8001"], separator: "\n")
+        #expect(try await stage.importList(list).errors.contains("line 1: 'id' is no transaction id of the App Store"))
+        #expect(try await stage.importList(list).errors.contains("a heading is to begin with #"))
         // Whoever was killed is not noticed at once.
         try list.write(ids, separator: "\n")
         #expect(try await stage.importList(list).status == 0)
         try await stage.installation.asOwner("UPDATE store_import SET holder = 'x', heartbeat_at = clock_timestamp()")
         let busy = try await stage.importList(list)
         #expect(busy.status == 1 && busy.errors.contains("died within the last 30 s"), "\(busy)")
+        await stage.remove()
+    }
+}
+
+/// What an import tells of ids that the store does not know, and of how far it is.
+@Suite("What an import of a list tells", .serialized, .timeLimit(.minutes(5)))
+struct ImportTellingTests {
+    @Test("all ids that the store does not know go to a file; where they are most, the command fails with a hint")
+    func unknown() async throws {
+        let stage = try await StoreAPIStage()
+        let (list, file) = (ImportList(), ImportList())
+        defer { [list, file].forEach { $0.remove() } }
+        let unknown = (1...4).map { "99\($0)" }
+        let known = try stage.rememberPurchases(3)
+        try list.write(known + unknown, separator: "\n")
+        let most = try await stage.importList(list, "--unknown-to", file.url.path())
+        #expect(most.status == 1, "\(most)")
+        #expect(most.errors.contains("4 of 7 ids are unknown to the store: are they of the other"), "\(most)")
+        // In the order of the answers, of which several are on their way at once.
+        let written = try String(contentsOf: file.url, encoding: .utf8)
+        #expect(written.hasSuffix("\n") && written.split(separator: "\n").sorted() == ["991", "992", "993", "994"])
+        let mode = try FileManager.default.attributesOfItem(atPath: file.url.path())[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let again = try await stage.importList(list, "--unknown-to", file.url.path())
+        #expect(again.status == 1 && again.errors.contains("4 of 7 ids"), "\(again)")
+        #expect(try String(contentsOf: file.url, encoding: .utf8).isEmpty, "this run asked about none")
+        let itself = try await stage.importList(list, "--unknown-to", list.url.path())
+        #expect(itself.status == 1 && itself.errors.contains("is the list that is imported"), "\(itself)")
+        try list.write(known + unknown.prefix(3), separator: "\n")
+        let half = try await stage.importList(list)
+        #expect(half.status == 0 && half.output.contains("3 ids are unknown"), "\(half)")
+        await stage.remove()
+    }
+
+    @Test("interrupted, it says how far it is, status shows it, and the next run says where it goes on")
+    func interrupted() async throws {
+        let stage = try await StoreAPIStage()
+        let installation = stage.installation
+        let list = ImportList()
+        defer { list.remove() }
+        try list.write(try stage.rememberPurchases(450), separator: "\n")
+        let output = ScratchSpace.directory.appending(path: "errors-\(UUID().uuidString)")
+        defer { try? FileManager.default.removeItem(at: output) }
+        _ = FileManager.default.createFile(atPath: output.path(), contents: nil)
+        let process = Process()
+        process.executableURL = try Products.url("rightful")
+        process.arguments = [
+            "import", "--transaction-ids", list.url.path(), "--app", installation.world.bundleID, "--config",
+            installation.configurationFile.path(),
+        ]
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = try FileHandle(forWritingTo: output)
+        try await process.runWithAllSignals()
+        while process.endStatus == nil, stage.production.count(of: "transaction_history") < 150 {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        kill(process.processIdentifier, SIGTERM)
+        #expect(process.waitForEnd() == 1)
+        let errors = try String(contentsOf: output, encoding: .utf8)
+        #expect(errors.contains("interrupted at "), "\(errors)")
+        #expect(errors.contains(" of 450 ids; what was read is recorded, and the same command goes on"), "\(errors)")
+        let status = try await installation.rightful("status")
+        #expect(status.contains("unfinished, ") && status.contains(" of 450 ids, "), "\(status)")
+        let json = try await installation.rightful("status", "--json")
+        let document = try #require(try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any])
+        let work = try #require((document["imports"] as? [[String: Any]])?.first)
+        #expect(work["state"] as? String == "unfinished" && work["total"] as? Int == 450, "\(work)")
+        let done = try #require(work["done"] as? Int)
+        let rest = try await stage.importList(list)
+        #expect(rest.status == 0 && rest.errors.contains("goes on at \(done) of 450 ids"), "\(rest)")
+        #expect(!(try await installation.rightful("status")).contains("of 450 ids"))
         await stage.remove()
     }
 }
@@ -151,10 +225,11 @@ extension StoreAPIStage {
         }
     }
 
-    fileprivate func importList(_ list: ImportList) async throws -> (status: Int32, output: String, errors: String) {
-        let run = try await installation.run([
-            "import", "--transaction-ids", list.url.path(), "--app", installation.world.bundleID,
-        ])
+    fileprivate func importList(
+        _ list: ImportList, _ more: String...
+    ) async throws -> (status: Int32, output: String, errors: String) {
+        let run = try await installation.run(
+            ["import", "--transaction-ids", list.url.path(), "--app", installation.world.bundleID] + more)
         return (run.status, run.output, run.errors)
     }
 

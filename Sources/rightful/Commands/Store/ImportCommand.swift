@@ -2,6 +2,7 @@ import AppStoreServer
 import EntitlementCore
 import Ledger
 import Service
+import Synchronization
 
 /// `rightful import`: of a list of the App Store's transaction ids, or of all that a Stripe account holds.
 struct ImportCommand: Command {
@@ -20,6 +21,9 @@ struct ImportCommand: Command {
                 "--owners", "FILE",
                 "your own list of whose what is, a line each: a transaction id of the App Store, a comma, your customer id; with --stripe sub_…, cus_… or pi_… in its place"
             ),
+            CommandUsage.Option(
+                "--unknown-to", "FILE",
+                "write all ids that the store does not know in this run to a file of mode 0600, one a line"),
             CommandUsage.environment,
             CommandUsage.Option("--again", nil, "begin at the beginning, also where some or all was imported before"),
         ],
@@ -30,7 +34,8 @@ struct ImportCommand: Command {
             first column counts.
 
             An id that the store cannot be asked about is named and set aside, and asked about first by the next run of
-            the same list; exit status 1. An outage of the store is waited out for a quarter of an hour.
+            the same list; exit status 1. An outage of the store is waited out for a quarter of an hour. Where the store does
+            not know more than half of the ids, they may be of another app or environment: exit status 1.
 
             It takes half of the store's limit: about 25 ids a second, in the sandbox 2.5.
 
@@ -53,7 +58,7 @@ struct ImportCommand: Command {
             hour; what cannot be read alone is named, and read again by the next run.
 
             What is stopped or killed goes on where it was when the same is imported again, and what is known already is
-            not recorded again. A running service may work beside it.
+            not recorded again. A running service may work beside it. `rightful status` shows how far it is.
             """)
 
     private static let connections = 6
@@ -62,6 +67,7 @@ struct ImportCommand: Command {
     private let arguments: ParsedArguments
     private let path: String?
     private let ownersPath: String?
+    private let unknownPath: String?
     private let app: String
     private let environment: StoreEnvironment
 
@@ -70,12 +76,13 @@ struct ImportCommand: Command {
         environment = try arguments.environment() ?? .production
         guard !arguments.has("--stripe") else {
             stripe = try StripeImporting(arguments)
-            (path, ownersPath, app) = (nil, nil, "")
+            (path, ownersPath, unknownPath, app) = (nil, nil, nil, "")
             return
         }
         stripe = nil
         guard !arguments.has("--owner-metadata") else { throw arguments.error("--owner-metadata is for --stripe") }
         ownersPath = arguments.value("--owners")
+        unknownPath = arguments.value("--unknown-to")
         path = ownersPath == nil ? try arguments.required("--transaction-ids") : arguments.value("--transaction-ids")
         app = try arguments.required("--app")
     }
@@ -87,6 +94,7 @@ struct ImportCommand: Command {
         let anchors = try TrustedMaterial.anchors(configuration)
         let owners = try ownersPath.map { try TransactionOwnerFile($0) }
         let file = try path.map { try TransactionIDFile($0, hasOwners: owners != nil) }
+        let unknown = try unknownPath.map { try UnknownIDsFile($0, besides: [path, ownersPath].compactMap(\.self)) }
         guard let ids = file?.ids ?? owners?.ids, let hash = file?.hash ?? owners?.hash else { return }
         let outcome = try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
             let reader = LedgerReader(pool: session.pool, clock: session.clock)
@@ -99,19 +107,16 @@ struct ImportCommand: Command {
                 check, in: environment,
                 register: ImportRegister(
                     pool: session.pool, stream: StoreStream(app: app, environment: environment), file: hash,
-                    holder: session.holder))
+                    holder: session.holder), keepsUnknown: unknown != nil)
             defer { if context.isTerminal { context.draw("") } }
-            guard let report = try await ask(about: ids, job, context) else { return ImportSummary?.none }
+            guard let report = try await ask(about: ids, job, unknown, context) else { return ImportSummary?.none }
             let listing = ListedOwnersImport(app, in: environment, reader: reader) { try await writer.append($0) }
             guard let owners else {
                 return ImportSummary(
                     report: report, total: Int64(ids.count), owners: nil,
                     loneAccounts: try await listing.countOfLoneAccounts(ids))
             }
-            let settled = try await listing.run(owners.list) { report in
-                guard context.isTerminal else { return }
-                context.draw("\(report.done) of \(owners.list.count) lines of owners")
-            }
+            let settled = try await settle(owners.list, listing, context)
             return ImportSummary(report: report, total: Int64(ids.count), owners: settled, loneAccounts: 0)
         }
         guard let outcome else {
@@ -119,31 +124,64 @@ struct ImportCommand: Command {
                 description: "another process is importing this list at the moment, or one died within the last 30 s: "
                     + "then try again in half a minute")
         }
-        try outcome.write("\(app), \(environment.rawValue)", to: context.output)
+        try outcome.write(place, to: context.output)
     }
 
     /// Asks the store about the list; returns `nil` where another process does.
     private func ask(
-        about ids: [Substring], _ job: StoreImport, _ context: CommandContext
+        about ids: [Substring], _ job: StoreImport, _ unknown: UnknownIDsFile?, _ context: CommandContext
     ) async throws -> StoreImport.Report? {
         let meter = ImportMeter(total: Int64(ids.count), environment)
         if context.isTerminal { context.draw(meter.estimate) }
+        let done = Mutex(Int64(0))
         do {
-            return try await job.run(ids, isAnew: arguments.has("--again")) { report in
+            return try await job.run(ids, isAnew: arguments.has("--again")) { standing in
+                done.withLock { $0 = standing.done }
+                guard 0 < standing.done, standing.done < Int64(ids.count) else { return }
+                if context.isTerminal { context.draw("") }
+                context.complain("\(place): goes on at \(standing.done) of \(ids.count) ids")
+            } progress: { report in
+                done.withLock { $0 = report.standing.done }
+                try unknown?.write(report.unknownIDs)
                 if let outage = report.outage {
                     if context.isTerminal { context.draw("") }
-                    context.complain("\(app), \(environment.rawValue): \(outage). It is tried again")
+                    context.complain("\(place): \(outage). It is tried again")
                 } else if context.isTerminal {
                     context.draw(meter.line(report))
                 }
             }
+        } catch _ where Task.isCancelled {
+            throw interruption("\(done.withLock { $0 }) of \(ids.count) ids", context)
         } catch let error as StoreAPIError {
             if context.isTerminal { context.draw("") }
             throw CommandFailure(
                 description:
-                    "\(app), \(environment.rawValue): \(error). What was read is recorded; the same command "
-                    + "goes on where it stopped")
+                    "\(place): \(error). What was read is recorded; the same command goes on where it stopped")
         }
+    }
+
+    /// Makes the purchases the customers' whom a list names.
+    private func settle(
+        _ list: [ListedOwner], _ listing: ListedOwnersImport, _ context: CommandContext
+    ) async throws -> ListedOwnersReport {
+        let done = Mutex(0)
+        do {
+            return try await listing.run(list) { report in
+                done.withLock { $0 = report.done }
+                if context.isTerminal { context.draw("\(report.done) of \(list.count) lines of owners") }
+            }
+        } catch _ where Task.isCancelled {
+            throw interruption("\(done.withLock { $0 }) of \(list.count) lines of owners", context)
+        }
+    }
+
+    private var place: String { "\(app), \(environment.rawValue)" }
+
+    private func interruption(_ progress: String, _ context: CommandContext) -> CommandFailure {
+        if context.isTerminal { context.draw("") }
+        return CommandFailure(
+            description:
+                "interrupted at \(progress); what was read is recorded, and the same command goes on from there")
     }
 }
 

@@ -21,12 +21,13 @@ struct ImportSummary: Sendable {
         try output.write(
             "\(place): \(total - Int64(standing.failed.count)) ids are done; this run asked about \(report.asked) and recorded "
                 + "\(report.recorded) events; \(standing.unknown) ids are unknown to the store\n")
-        for id in report.unknownIDs { try output.write("unknown: \(id)\n") }
-        let unnamed = standing.unknown - Int64(report.unknownIDs.count)
+        let named = report.unknownIDs.prefix(StoreImport.mostNamed)
+        for id in named { try output.write("unknown: \(id)\n") }
+        let unnamed = standing.unknown - Int64(named.count)
         if unnamed > 0 {
             try output.write(
                 "unknown: \(unnamed) more, which are not named here; --again asks about the whole list anew, and names "
-                    + "up to \(StoreImport.mostNamed)\n")
+                    + "up to \(StoreImport.mostNamed), with --unknown-to FILE all of them\n")
         }
         for id in standing.failed.prefix(Self.mostNamed) {
             try output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
@@ -37,7 +38,7 @@ struct ImportSummary: Sendable {
                 "\(loneAccounts) of the purchases are Apple accounts' with which no customer of yours is linked: import with a "
                     + "list of whose they are, --owners FILE, or let each be linked at the login of a device\n")
         }
-        let faults = [failedFault, refusedFault, keptFault].compactMap(\.self)
+        let faults = [failedFault, refusedFault, unknownFault, keptFault].compactMap(\.self)
         guard faults.isEmpty else { throw CommandFailure(description: faults.joined(separator: "; ")) }
     }
 
@@ -86,6 +87,17 @@ struct ImportSummary: Sendable {
         guard report.standing.refused > 0 else { return nil }
         return "\(report.standing.refused) of the store's statements were not believed, the last because "
             + "\(report.refusal ?? "of an earlier run's reason"); when the cause is mended, import the list with --again"
+    }
+
+    /// Where most are unknown, the list is hardly of this app and environment; a run that asked about nothing is judged by those
+    /// before.
+    private var unknownFault: String? {
+        let (unknown, asked) =
+            report.asked > 0 ? (report.unknown, report.asked) : (report.standing.unknown, report.standing.done)
+        guard unknown * 2 > asked else { return nil }
+        return
+            "\(unknown) of \(asked) ids are unknown to the store: are they of the other environment (--environment), or "
+            + "of another app (--app)?"
     }
 
     private var keptFault: String? {
