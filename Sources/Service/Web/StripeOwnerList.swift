@@ -29,6 +29,11 @@ package struct StripeOwnerList: Sendable {
         entries[id] = entry
     }
 
+    /// The entries about subscriptions and payments, in the order of their ids.
+    var purchases: [StripeOwnerEntry] {
+        entries.values.filter { $0.id.hasPrefix("sub_") || $0.id.hasPrefix("pi_") }.sorted { $0.id < $1.id }
+    }
+
     func names(_ id: String) -> Bool { entries[id] != nil }
 
     /// What is said of something by one of its ids: the purchase itself before who paid.

@@ -123,7 +123,8 @@ struct StripeImportTests {
                 ["--owner-metadata", "user_id", "--transaction-ids", "x", "--app", "b"],
                 "--owner-metadata is for --stripe"
             ),
-            (["--owners", "x", "--transaction-ids", "x", "--app", "b"], "--owners is for --stripe"),
+            (["--owners", "x"], "--app is missing"), (["--app", "b"], "--transaction-ids is missing"),
+            (Self.command.dropFirst() + ["--unknown-to", "x"], "--unknown-to is for the App Store"),
         ] as [([String], String)] {
             let refused = try await installation.run(["import"] + arguments)
             #expect(refused.status == 2 && refused.errors.contains(words), "\(arguments): \(refused)")
@@ -135,7 +136,9 @@ struct StripeImportTests {
             ("# Stripe's, ours\nsub_1,c-1\nsub_1,c-2\n", "line 3: 'sub_1' stands in the list before"),
             ("sub_1,c-1,com.example.lifetime\n", "line 1: 'sub_1' is too long, or a product"),
             ("pi_1;c-1;com.example.none\r\n", "line 1: no product of the catalog is called 'com.example.none'"),
-            ("cus_1,\"c-1,c-2\"\n", "line 1: a quotation mark"), ("\n# nothing\n", "names no customers"),
+            ("cus_1,\"c-1,c-2\n", "line 1: a quotation mark"), ("cus_1,\"c\"-1\n", "line 1: a quotation mark"),
+            ("cus_1,\"c-1,c-2\"\ncus_1,c-1\n", "line 2: 'cus_1' stands in the list before"),
+            ("\n# \"nothing\n", "names no customers"),
         ] {
             try text.write(toFile: list, atomically: true, encoding: .utf8)
             let refused = try await installation.run(Self.command + ["--owners", list])
@@ -168,6 +171,17 @@ struct StripeImportTests {
             for id in ids {
                 let held = try await installation.rightful("explain", "user of \(id)")
                 #expect(held.contains(id), "\(held)")
+            }
+            try (lines + "sub_none,c-9\r\n").write(toFile: list, atomically: true, encoding: .utf8)
+            let unmet = try await installation.run(Self.command + ["--owners", list])
+            #expect(unmet.status == 0, "\(unmet)")
+            #expect(unmet.output.contains("1 entries of the list name subscriptions and payments that are not known"))
+            let stories = stage.lives.flatMap { $0.record.web.stories }.filter { $0.value.owner != nil }
+            let ownable = stories.map(\.key.originalTransactionID).filter { !$0.hasPrefix("cs_") }
+            if let held = ownable.min() {
+                try "\(held),somebody else\n".write(toFile: list, atomically: true, encoding: .utf8)
+                let kept = try await installation.run(Self.command + ["--owners", list])
+                #expect(kept.output.contains("keeps another owner: \(held)\n"), "\(kept)")
             }
             #expect(try await installation.rightful("verify").contains("verified"))
         }

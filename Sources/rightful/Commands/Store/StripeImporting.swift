@@ -2,6 +2,7 @@ import EntitlementCore
 import Ledger
 import Service
 import StripeAPI
+import Synchronization
 
 /// `rightful import --stripe`.
 struct StripeImporting: Sendable {
@@ -14,7 +15,7 @@ struct StripeImporting: Sendable {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        for option in ["--transaction-ids", "--app"] where arguments.has(option) {
+        for option in ["--transaction-ids", "--app", "--unknown-to"] where arguments.has(option) {
             throw arguments.error("\(option) is for the App Store, and --stripe reads all that Stripe's account holds")
         }
         guard let environment = try arguments.environment() else {
@@ -32,7 +33,7 @@ struct StripeImporting: Sendable {
         let configuration = try context.configuration(arguments)
         let files = try StripeFiles(configuration)
         let owners = try ownersPath.map { try StripeOwnerFile($0) }
-        let report = try await context.logging { logger in
+        let outcome: Outcome? = try await context.logging { logger in
             try await DatabaseSession.with(arguments, context, connections: Self.connections) { session in
                 let reader = LedgerReader(pool: session.pool, clock: session.clock)
                 let catalog = try await reader.catalog().catalog
@@ -57,9 +58,11 @@ struct StripeImporting: Sendable {
                         holder: session.holder), ownerMetadata: ownerMetadata,
                     owners: owners?.list ?? StripeOwnerList())
                 let meter = RunMeter()
+                let read = Mutex(Int64(0))
                 defer { if context.isTerminal { context.draw("") } }
                 do {
-                    return try await job.run(isAnew: arguments.has("--again")) { report in
+                    let report = try await job.run(isAnew: arguments.has("--again")) { report in
+                        read.withLock { $0 = report.standing.read }
                         if let outage = report.outage {
                             if context.isTerminal { context.draw("") }
                             context.complain("Stripe, \(environment.rawValue): \(outage). It is tried again")
@@ -67,6 +70,15 @@ struct StripeImporting: Sendable {
                             context.draw(meter.line(report))
                         }
                     }
+                    guard let report else { return nil }
+                    return Outcome(
+                        report: report, owners: try await owners?.list.standing(in: environment, reader))
+                } catch _ where Task.isCancelled {
+                    if context.isTerminal { context.draw("") }
+                    throw CommandFailure(
+                        description:
+                            "interrupted after \(read.withLock { $0 }) objects; what was read is recorded, and the same "
+                            + "command goes on from there")
                 } catch let error as StripeAPIError {
                     if context.isTerminal { context.draw("") }
                     throw CommandFailure(
@@ -76,13 +88,33 @@ struct StripeImporting: Sendable {
                 }
             }
         }
-        guard let report else {
+        guard let outcome else {
             throw CommandFailure(
                 description:
                     "another process is reading Stripe's lists at the moment, a running service perhaps, or one "
                     + "died within the last 30 s: `rightful status` shows how far it is")
         }
-        try summarize(report, context)
+        if let owners = outcome.owners { try summarize(owners, context) }
+        try summarize(outcome.report, context)
+    }
+
+    /// What was read, and what became of the list of owners.
+    private struct Outcome: Sendable {
+        let report: StripeImport.Report
+        let owners: StripeOwnersReport?
+    }
+
+    private func summarize(_ owners: StripeOwnersReport, _ context: CommandContext) throws {
+        if owners.unmet > 0 {
+            try context.output.write(
+                "\(owners.unmet) entries of the list name subscriptions and payments that are not known here\n")
+        }
+        guard owners.kept > 0 else { return }
+        try context.output.write(
+            "\(owners.kept) entries of the list name subscriptions and payments that keep another owner: where the list is "
+                + "right, transfer each (POST /v1/customers/{owner}/actions/transfer)\n")
+        for id in owners.keptIDs { try context.output.write("keeps another owner: \(id)\n") }
+        if owners.kept > owners.keptIDs.count { try context.output.write("keeps another owner: …\n") }
     }
 
     private func summarize(_ report: StripeImport.Report, _ context: CommandContext) throws {
