@@ -108,31 +108,4 @@ extension LedgerReader {
             return dialogue
         }
     }
-
-    /// The original transaction of a transaction that the ledger knows; `nil` where it knows none by that id.
-    package func original(of transactionID: String, in environment: StoreEnvironment) async throws -> String? {
-        try await read { connection in
-            // A purchase is its own original, and has no entry in the index of transactions.
-            try connection.query(
-                """
-                (SELECT original_transaction_id FROM event
-                WHERE ledger_id = $1 AND transaction_id = $2 AND transaction_id <> original_transaction_id
-                    AND environment = $3 LIMIT 1)
-                UNION ALL
-                (SELECT event.original_transaction_id FROM event_name AS part
-                \(Statements.search(
-                    """
-                    SELECT original_transaction_id FROM event
-                    WHERE event.ledger_id = $1 AND event.position = part.position
-                    """, as: "event"))
-                WHERE part.ledger_id = $1 AND part.identity = \(EventName.nobody.number) AND part.environment = $3
-                    AND part.kind = \(NameKind.part.rawValue) AND part.original_transaction_id = $2 LIMIT 1)
-                UNION ALL
-                (SELECT original_transaction_id FROM event
-                WHERE ledger_id = $1 AND environment = $3 AND original_transaction_id = $2
-                ORDER BY position LIMIT 1)
-                """, [.int(ledgerID), .text(transactionID), .int2(environment.number)]
-            ).first?.text(0)
-        }
-    }
 }

@@ -29,10 +29,14 @@ extension CommandHandlers {
         }
     }
 
-    /// What may be a slip: the store's statements bear UUIDs alone, so another token is never met there.
+    /// What may be a slip: the store's statements bear UUIDs and numbers alone, so anything else is never met there.
     private static func remarks(_ target: LinkRequest.Target) -> [String] {
-        guard case .accountToken(let token) = target, !CustomerID.isUUID(token) else { return [] }
-        return ["not_a_uuid:\(token)"]
+        switch target {
+        case .accountToken(let token) where !CustomerID.isUUID(token): ["not_a_uuid:\(token)"]
+        case .appTransaction(let id) where !id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains):
+            ["not_a_number:\(id)"]
+        case .undo, .accountToken, .appTransaction, .customer: []
+        }
     }
 
     /// The default customer of an identity.

@@ -46,7 +46,8 @@ extension APIOperation {
     static let link = APIOperation(
         "linkCustomer", .customers, "Link",
         "Ties an identity or another customer id to this one; `undo` takes a link back. `remarks` say what may be a slip: "
-            + "`not_a_uuid:…` of an `app_account_token` that no purchase in the App Store can bear. See [whose purchases](#whose-purchases).",
+            + "`not_a_uuid:…` of an `app_account_token`, and `not_a_number:…` of an `app_transaction_id`, that no purchase in the App "
+            + "Store can bear. See [whose purchases](#whose-purchases).",
         [.customer, .environment, .idempotencyKey],
         body: Body(LinkRequest.self, #"{"customer_id":"device-17"}"#),
         answer: .document(

@@ -58,9 +58,11 @@ struct LinkCommandTests {
         #expect(answer.status == 200)
         #expect(try answer.json["remarks"] == .array([.string("not_a_uuid:user-7")]))
         #expect(try await link().body == answer.body)
-        for target in [#""app_account_token":"\#(Self.token)""#, #""customer_id":"user-8""#] {
-            #expect(try await rig.command("link", "c-1", "{\(target)}").json["remarks"] == nil)
-        }
+        for target in [
+            #""app_account_token":"\#(Self.token)""#, #""customer_id":"user-8""#, #""app_transaction_id":"704""#,
+        ] { #expect(try await rig.command("link", "c-1", "{\(target)}").json["remarks"] == nil) }
+        let mistyped = try await rig.command("link", "c-1", #"{"app_transaction_id":"apple:704"}"#)
+        #expect(try mistyped.json["remarks"] == .array([.string("not_a_number:apple:704")]))
     }
 
     @Test("a link is an event of both, and among what an explanation rests on")
