@@ -101,6 +101,20 @@ struct RevocationTests {
         #expect(given.timeline() == ["0..30 active pro", "30.. expired pro"])
     }
 
+    @Test("what a family shares is charged to whoever bought it, and to nobody else")
+    func familyCharge() {
+        let bought = subscription("1", from: 0, to: 30)
+        let renews = renewalInfo(signed: 1, renews: true)
+        let shared = bought.with { $0.ownership = .known(.familyShared) }
+        func charges(_ statements: Statement...) -> [String?] {
+            var given = Given()
+            given.originals["1000"] = statements
+            return given.facts.runningCharges(at: day(10)).map(\.productID)
+        }
+        #expect(charges(bought, renews) == ["pro"])
+        #expect(charges(shared, renews) == [])
+    }
+
     @Test("family sharing that ended is told from a refund")
     func family() {
         let typed = subscription("1", from: 0, to: 30, signed: 12, revoked: 10, .familyRevoke)

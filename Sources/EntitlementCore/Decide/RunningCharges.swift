@@ -11,12 +11,16 @@ package struct RunningCharge: Hashable, Sendable {
 extension CustomerFacts {
     /// The subscriptions that name this customer, or are theirs, and are charged again, as far as is known; in the order of
     /// their ids.
+    ///
+    /// What a family shares is charged to whoever bought it.
     package func runningCharges(at instant: Timestamp) -> [RunningCharge] {
         originals.sorted { $0.key < $1.key }.compactMap { original, state in
             let stated = state.web?.statedOwner.map(ownership.customer(of:)) == customer
             let named = state.winningStatements().contains { ownership.owner(of: $0.fact) == customer }
             guard stated || named || holds(original), state.goesOn(after: instant) else { return nil }
-            let periods = state.chains(catalog).flatMap(\.periods)
+            let all = state.chains(catalog).flatMap(\.periods)
+            let periods = all.filter { $0.fact.ownership != .known(.familyShared) }
+            guard all.isEmpty || !periods.isEmpty else { return nil }
             let charged = periods.filter { state.web?.charging(of: $0.web, at: instant)?.goesOn ?? true }
             let latest = (charged.isEmpty ? periods : charged).max { ($0.start, $0.end) < ($1.start, $1.end) }
             return RunningCharge(
