@@ -168,6 +168,7 @@ struct StoreRequestTests {
         #expect(dry.status == 0 && dry.output.contains("delivery      DELIVERED"), "\(dry)")
         #expect(
             dry.output.contains("takes an answer until") && dry.output.contains("nothing was sent"), "\(dry.output)")
+        #expect(dry.output.contains("--send tells the store, with --consented"), "\(dry.output)")
         let refused = try await installation.run(["consumption", "777", "--send", "--reason", "asked on the phone"])
         #expect(refused.status == 1 && refused.errors.contains("--consented"), "\(refused)")
         #expect(

@@ -73,8 +73,12 @@ struct ConsumptionCommand: Command {
             var lines = subject.lines(now: session.clock.now())
             let information = try told(subject)
             lines += Self.lines(information)
-            guard arguments.has("--send") else { return lines + ["nothing was sent; --send tells the store"] }
-            guard subject.isConsented || arguments.has("--consented") else {
+            let isConsented = subject.isConsented || arguments.has("--consented")
+            guard arguments.has("--send") else {
+                let consent = isConsented ? "" : ", with --consented, of a customer who consented to it"
+                return lines + ["nothing was sent; --send tells the store\(consent)"]
+            }
+            guard isConsented else {
                 throw CommandFailure(
                     description:
                         "nothing was sent: \(subject.app) has no consumption_information in the configuration, and without "
