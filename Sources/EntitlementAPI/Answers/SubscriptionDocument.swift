@@ -14,6 +14,8 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         @Nullable package private(set) var expiresAt: Timestamp?
         @Nullable package private(set) var endedBy: EndWord?
         @Nullable package private(set) var revokedAt: Timestamp?
+        /// Whether only a part of what was paid for it was given back.
+        package let isRefundedInPart: Bool
         package let ownership: OwnershipWord
         @Nullable package private(set) var offer: OfferDocument?
         /// Whose it is at `at`; `null` when nobody has claimed it, or the customer was erased.
@@ -29,6 +31,7 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
             ownership = period.fact.ownership == .known(.familyShared) ? .familyShared : .purchased
             positions = period.positions
             needsStoreCheck = period.needsStoreCheck
+            isRefundedInPart = period.isRefundedInPart
             _endsAt = Nullable(wrappedValue: period.end == .endless ? nil : period.end)
             _expiresAt = Nullable(wrappedValue: period.expiry == .endless ? nil : period.expiry)
             _endedBy = Nullable(wrappedValue: EndWord(period))
@@ -46,6 +49,7 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
             case expiresAt = "expires_at"
             case endedBy = "ended_by"
             case revokedAt = "revoked_at"
+            case isRefundedInPart = "refunded_in_part"
             case customerID = "customer_id"
             case needsStoreCheck = "needs_store_check"
         }
@@ -79,6 +83,10 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         package var state: EntitlementState
         package var productID: String
         package var willRenew: Bool?
+        /// Another product as which it is to be renewed; `nil` where it is to stay the same.
+        package var renewsAs: String?
+        package var awaitsConsent = false
+        package var isPaused = false
 
         package init(state: EntitlementState, productID: String, willRenew: Bool?) {
             self.state = state
@@ -98,6 +106,12 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
     @Nullable package private(set) var state: EntitlementState?
     @Nullable package private(set) var productID: String?
     @Nullable package private(set) var willRenew: Bool?
+    /// Another product as which it is to be renewed; `null` where it is to stay the same, and where it is not renewed.
+    @Nullable package private(set) var renewsAs: String?
+    /// It is renewed only once the customer agrees to a higher price.
+    package let awaitsConsent: Bool
+    /// On the web: nothing is charged until its collection goes on.
+    package let isPaused: Bool
     package let claimed: Bool
     package let periods: [Period]
 
@@ -115,6 +129,9 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         _state = Nullable(wrappedValue: standing?.state)
         _productID = Nullable(wrappedValue: standing?.productID)
         _willRenew = Nullable(wrappedValue: standing?.willRenew)
+        _renewsAs = Nullable(wrappedValue: standing?.renewsAs)
+        awaitsConsent = standing?.awaitsConsent ?? false
+        isPaused = standing?.isPaused ?? false
     }
 
     private enum CodingKeys: String, CodingKey {
@@ -124,5 +141,8 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         case foldVersion = "fold_version"
         case productID = "product_id"
         case willRenew = "will_renew"
+        case renewsAs = "renews_as"
+        case awaitsConsent = "awaits_consent"
+        case isPaused = "paused"
     }
 }

@@ -58,6 +58,8 @@ package struct ExtensionDocument: Codable, Hashable, Sendable, NamedDocument {
     package let app: String
     package let environment: StoreEnvironment
     package let productID: String
+    /// Whose it is, who is given the days; `null` where it is nobody's.
+    @Nullable package private(set) var customerID: String?
     package let days: Int64
     package let reasonCode: ExtensionReason
     /// When it ran out before.
@@ -66,7 +68,7 @@ package struct ExtensionDocument: Codable, Hashable, Sendable, NamedDocument {
     package let wouldExpireAt: Timestamp
     /// How often it was extended within 365 days, as far as known; the store does it twice.
     package let extendedWithinYear: Int
-    /// Why the store will refuse, as far as can be told.
+    /// Why it will be refused, as far as can be told.
     package var doubts: [String]
     /// The event of an extension of which nobody knows whether the store was asked.
     @Nullable package private(set) var unsettled: Int64?
@@ -78,14 +80,15 @@ package struct ExtensionDocument: Codable, Hashable, Sendable, NamedDocument {
     @Nullable package var extendedUntil: Timestamp?
 
     package init(
-        originalTransactionID: String, app: String, environment: StoreEnvironment, productID: String, days: Int64,
-        reasonCode: ExtensionReason, expiresAt: Timestamp, wouldExpireAt: Timestamp, extendedWithinYear: Int,
-        doubts: [String], unsettled: Int64?
+        originalTransactionID: String, app: String, environment: StoreEnvironment, productID: String,
+        customerID: String?, days: Int64, reasonCode: ExtensionReason, expiresAt: Timestamp,
+        wouldExpireAt: Timestamp, extendedWithinYear: Int, doubts: [String], unsettled: Int64?
     ) {
         self.originalTransactionID = originalTransactionID
         self.app = app
         self.environment = environment
         self.productID = productID
+        _customerID = Nullable(wrappedValue: customerID)
         self.days = days
         self.reasonCode = reasonCode
         self.expiresAt = expiresAt
@@ -102,6 +105,7 @@ package struct ExtensionDocument: Codable, Hashable, Sendable, NamedDocument {
         case object, app, environment, days, doubts, unsettled, position
         case originalTransactionID = "original_transaction_id"
         case productID = "product_id"
+        case customerID = "customer_id"
         case reasonCode = "reason_code"
         case expiresAt = "expires_at"
         case wouldExpireAt = "would_expire_at"

@@ -267,7 +267,7 @@ extension Reading {
 
 extension Period {
     /// Only a part was refunded, and the policy ends access by that.
-    var isRefundedInPart: Bool {
+    package var isRefundedInPart: Bool {
         web?.withdrawal == .partialRefund || web == nil && fact.revocation?.kind == .known(.refundProrated)
     }
 

@@ -109,11 +109,11 @@ extension OriginalState {
 
     /// The product as which the App Store is to renew it, as the newest statement by an instant says; `nil` where it says
     /// none.
-    func renewsAs(at instant: Timestamp) -> String? { newestRenewal(at: instant)?.autoRenewProductID }
+    package func renewsAs(at instant: Timestamp) -> String? { newestRenewal(at: instant)?.autoRenewProductID }
 
     /// Whether the newest statement by an instant awaits the customer's consent to a higher price, and was signed since a
     /// period began: what was signed before was about the renewal that made it.
-    func awaitsConsent(at instant: Timestamp, since start: Timestamp) -> Bool {
+    package func awaitsConsent(at instant: Timestamp, since start: Timestamp) -> Bool {
         guard let newest = newestRenewal(at: instant), let signed = newest.signedDate else { return false }
         return newest.awaitsConsent && start <= signed
     }

@@ -5,6 +5,9 @@ extension ComponentNotes {
             "One original transaction",
             [
                 "state": "`null` before the first period, and for what grants nothing",
+                "renews_as": "Another product as which it is to be renewed; `null` where it stays the same",
+                "awaits_consent": "It is renewed only once the customer agrees to a higher price",
+                "paused": "On the web: nothing is charged until collection goes on",
                 "claimed": "Whether it is anybody's", "known_at": "The position the answer rests on",
             ]),
         "SubscriptionPeriod": ComponentNotes(
@@ -13,6 +16,7 @@ extension ComponentNotes {
                 "transaction_ids": "All ids under which the store speaks of it",
                 "ends_at": "When access under it ends; `null` for what does not run out",
                 "expires_at": "When it would run out by itself",
+                "refunded_in_part": "Only a part of what was paid for it was given back",
                 "customer_id": "Whose it is; `null` when nobody has claimed it, or the customer was erased",
                 "needs_store_check": "A device says that a revocation is gone which the store stated: ask the store",
             ]),
@@ -78,9 +82,10 @@ extension ComponentNotes {
         "Extension": ComponentNotes(
             "What moving a renewal date comes to",
             [
+                "customer_id": "Whose it is, who is given the days; `null` where it is nobody's",
                 "expires_at": "When it ran out before", "would_expire_at": "So many days later",
                 "extended_within_year": "As far as known; the store does it twice within 365 days",
-                "doubts": "Why the store will refuse, as far as can be told",
+                "doubts": "Why it will be refused, as far as can be told",
                 "unsettled": "The event of an extension of which nobody knows whether the store was asked",
                 "position": "The event that says what was asked; `null` where nothing was sent",
                 "settled_position": "The event that says what the store answered",

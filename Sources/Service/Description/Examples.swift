@@ -86,11 +86,12 @@ enum Example {
     static let subscription = """
         {"object":"subscription","original_transaction_id":"2000000123456780","environment":"production",
          "at":"2026-11-20T19:00:00.000Z","known_at":1234,"fold_version":1,"state":"active",
-         "product_id":"com.example.pro.yearly","will_renew":true,"claimed":true,
+         "product_id":"com.example.pro.yearly","will_renew":true,"renews_as":null,"awaits_consent":false,
+         "paused":false,"claimed":true,
          "periods":[{"product_id":"com.example.pro.yearly","transaction_ids":["2000000123456790"],
           "starts_at":"2026-01-01T00:00:00.000Z","ends_at":"2027-01-01T00:00:00.000Z",
-          "expires_at":"2027-01-01T00:00:00.000Z","ended_by":"expiry","revoked_at":null,"ownership":"purchased",
-          "offer":null,"customer_id":"c-1","positions":[15],"needs_store_check":false}]}
+          "expires_at":"2027-01-01T00:00:00.000Z","ended_by":"expiry","revoked_at":null,"refunded_in_part":false,
+          "ownership":"purchased","offer":null,"customer_id":"c-1","positions":[15],"needs_store_check":false}]}
         """
 
     static let storeCheck = """

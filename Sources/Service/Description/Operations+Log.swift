@@ -20,7 +20,8 @@ extension APIOperation {
         "extendSubscription", .purchases, "Extend a subscription",
         "Asks the App Store to move a subscription's renewal date, as `rightful extend` does: what was asked is an event before it "
             + "is sent, and what the store answered is another. Of the same wish, sent again because no answer came, the store "
-            + "carries out one. With `dry_run` nothing is sent, and `doubts` says why the store will refuse.",
+            + "carries out one. With `dry_run` nothing is sent; `customer_id` says whose it is, and `doubts` why it will be "
+            + "refused.",
         [.original, .environment, .idempotencyKey],
         body: Body(
             ExtensionRequest.self,
@@ -29,8 +30,8 @@ extension APIOperation {
             ExtensionDocument.self,
             """
             {"object":"renewal_extension","original_transaction_id":"2000000123456780","app":"com.example.app",
-             "environment":"production","product_id":"com.example.pro.yearly","days":7,"reason_code":"service_issue",
-             "expires_at":"2027-01-01T00:00:00.000Z","would_expire_at":"2027-01-08T00:00:00.000Z",
+             "environment":"production","product_id":"com.example.pro.yearly","customer_id":"c-1","days":7,
+             "reason_code":"service_issue","expires_at":"2027-01-01T00:00:00.000Z","would_expire_at":"2027-01-08T00:00:00.000Z",
              "extended_within_year":0,"doubts":[],"unsettled":null,"position":null,"settled_position":null,
              "extended_until":null}
             """), codes: [.notFound, .unprocessable])

@@ -74,9 +74,18 @@ extension SubscriptionFacts {
     /// How the original transaction reads at an instant; `nil` before it begins.
     fileprivate func standing(at instant: Timestamp) -> SubscriptionDocument.Standing? {
         guard let best = state.reading(catalog, at: instant) else { return nil }
-        return SubscriptionDocument.Standing(
-            state: best.segment.state, productID: best.period.fact.productID,
+        let product = best.period.fact.productID
+        var standing = SubscriptionDocument.Standing(
+            state: best.segment.state, productID: product,
             willRenew: willRenew(best.segment.state, best.period, at: instant))
+        if standing.willRenew == true, state.web == nil {
+            standing.renewsAs = state.renewsAs(at: instant).flatMap { $0 == product ? nil : $0 }
+            standing.awaitsConsent = state.awaitsConsent(at: instant, since: best.period.start)
+        }
+        if best.segment.state != .expired, best.segment.state != .revoked {
+            standing.isPaused = state.web?.charging(of: best.period.web, at: instant)?.renewal == .paused
+        }
+        return standing
     }
 
     /// What the newest statement about the renewal by then says; nothing renews once it is over.

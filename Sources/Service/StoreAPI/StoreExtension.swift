@@ -46,6 +46,8 @@ package struct StoreExtension: Sendable {
         package let productID: String
         /// When it runs out by itself.
         package let expiry: Timestamp
+        /// Whose it is; `nil` where it is nobody's.
+        package let customerID: String?
         let key: OriginalKey
         private let period: Period
 
@@ -73,6 +75,16 @@ package struct StoreExtension: Sendable {
                     .unprocessable, "\(original) is no auto-renewable subscription: it has no renewal date to move")
             }
             (period, productID, expiry) = (latest, latest.fact.productID, latest.expiry)
+            customerID = known.ownership.owner(of: latest.fact).flatMap { known.customerIDs[$0] }
+        }
+
+        /// The extension that the store made within the last 24 hours.
+        fileprivate func extensionOfToday(
+            now: Timestamp
+        ) -> (position: Int64, recordedAt: Timestamp, wish: RenewalExtension)? {
+            dialogue.lastExtension.flatMap {
+                $0.recordedAt.adding(milliseconds: Timestamp.millisecondsPerDay) > now ? $0 : nil
+            }
         }
 
         /// How often it was extended within the last year, as far as known.
@@ -80,9 +92,14 @@ package struct StoreExtension: Sendable {
             dialogue.extensions(since: now.adding(milliseconds: -RenewalExtension.year))
         }
 
-        /// Why the store will refuse, as far as can be told.
-        package func doubts(now: Timestamp) -> [String] {
+        /// Why it will be refused, as far as can be told.
+        ///
+        /// - Parameter again: whether it is wished for though it was extended within the last 24 hours.
+        package func doubts(again: Bool, now: Timestamp) -> [String] {
             var doubts: [String] = []
+            if !again, let last = extensionOfToday(now: now) {
+                doubts.append("it was extended less than 24 hours ago (event \(last.position))")
+            }
             if period.revokedAt != nil {
                 doubts.append("it was refunded")
             } else if expiry <= now {
@@ -301,9 +318,7 @@ package struct StoreExtension: Sendable {
 
     /// Keeps two people who answer the same complaint from giving twice.
     private func checkPause(_ known: Subject, now: Timestamp) throws(StoreExtensionRefusal) {
-        guard let last = known.dialogue.lastExtension,
-            last.recordedAt.adding(milliseconds: Timestamp.millisecondsPerDay) > now
-        else { return }
+        guard let last = known.extensionOfToday(now: now) else { return }
         throw StoreExtensionRefusal(
             .overtaken,
             "nothing was sent: the store extended it by \(last.wish.days) days at \(last.recordedAt) (event "

@@ -75,9 +75,11 @@ extension ExtensionDocument {
     fileprivate init(_ known: StoreExtension.Subject, _ request: ExtensionRequest, now: Timestamp) {
         self.init(
             originalTransactionID: known.original, app: known.app, environment: known.environment,
-            productID: known.productID, days: request.days, reasonCode: request.reasonCode, expiresAt: known.expiry,
+            productID: known.productID, customerID: known.customerID, days: request.days,
+            reasonCode: request.reasonCode, expiresAt: known.expiry,
             wouldExpireAt: known.expiry.adding(milliseconds: request.days * Timestamp.millisecondsPerDay),
-            extendedWithinYear: known.extensionsWithinYear(now: now), doubts: known.doubts(now: now),
+            extendedWithinYear: known.extensionsWithinYear(now: now),
+            doubts: known.doubts(again: request.again, now: now),
             unsettled: known.dialogue.openExtension?.position)
     }
 }

@@ -43,11 +43,12 @@ struct CustomerReadTests {
                     json: """
                         {"object":"subscription","original_transaction_id":"2000000123456780",
                         "environment":"production","at":"2026-11-20T12:00:00.000Z","known_at":3,"fold_version":1,
-                        "state":"active","product_id":"com.example.pro.yearly","will_renew":true,"claimed":true,
+                        "state":"active","product_id":"com.example.pro.yearly","will_renew":true,"renews_as":null,
+                        "awaits_consent":false,"paused":false,"claimed":true,
                         "periods":[{"product_id":"com.example.pro.yearly","transaction_ids":["2000000123456780"],
                         "starts_at":"2026-01-01T00:00:00.000Z","ends_at":"2027-01-01T00:00:00.000Z",
                         "expires_at":"2027-01-01T00:00:00.000Z","ended_by":"expiry","revoked_at":null,
-                        "ownership":"purchased","offer":{"type":"introductory","discount":"free_trial"},
+                        "refunded_in_part":false,"ownership":"purchased","offer":{"type":"introductory","discount":"free_trial"},
                         "customer_id":"\(Purchase.customer)","positions":[3],"needs_store_check":false}]}
                         """))
         let before = try await rig.get(path + "?at=2025-01-01T00:00:00Z").json

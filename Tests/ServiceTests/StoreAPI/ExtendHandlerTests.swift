@@ -108,6 +108,24 @@ struct ExtendHandlerTests {
         #expect(other.verdict == "409 idempotency_conflict")
     }
 
+    @Test("a plan says whose it is, and that it was extended a moment ago, unless it is wished for all the same")
+    func plan() async throws {
+        let (rig, _) = try await Self.stage()
+        func plan(again: Bool) async throws -> String {
+            let body = #"{"days":5,"reason_code":"other","reason":"r","dry_run":true,"again":\#(again)}"#
+            let answer = try await rig.extend(Self.id, body, idempotencyKey: nil)
+            #expect(try answer.json["customer_id"] == .string("0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0"), "\(answer.text)")
+            return answer.text
+        }
+        let doubt = "it was extended less than 24 hours ago"
+        #expect(try await !plan(again: false).contains(doubt))
+        #expect(try await rig.extend(Self.id, Self.body(), idempotencyKey: nil).status == 200)
+        #expect(try await plan(again: false).contains(doubt))
+        #expect(try await !plan(again: true).contains(doubt))
+        rig.wait(seconds: 90_000)
+        #expect(try await !plan(again: false).contains(doubt))
+    }
+
     @Test("what the store refused under a key stays refused, and another key asks again")
     func refused() async throws {
         let (rig, store) = try await Self.stage()

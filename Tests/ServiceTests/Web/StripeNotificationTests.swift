@@ -31,6 +31,25 @@ struct StripeNotificationTests {
         #expect(summary.isProven && summary.uncheckedSignatures == 0 && summary.evidence == 1)
     }
 
+    @Test("a subscription of which nothing is collected is told as paused, for as long as that is so")
+    func paused() async throws {
+        let stripe = try await StripeRig.make()
+        let collected = StripeBody.subscription()
+        let paused = collected.replacing(
+            #""pause_collection":null"#, with: #""pause_collection":{"behavior":"void","resumes_at":null}"#)
+        func deliver(_ id: String, _ type: String, _ object: String, at second: Int64) async throws {
+            let event = StripeBody.event(type, object, id: id, created: StripeRig.noon - 60 + second)
+            #expect(try await stripe.deliver(event).status == 200)
+        }
+        try await deliver("evt_1", "invoice.paid", StripeBody.invoice(), at: 1)
+        for (number, object) in [collected, paused, collected].enumerated() {
+            try await deliver("evt_\(number + 2)", "customer.subscription.updated", object, at: Int64(number) + 2)
+            let answer = try await stripe.rig.get("/v1/subscriptions/sub_1").json
+            #expect(answer["paused"] == .bool(object == paused), "\(number)")
+            #expect(answer["awaits_consent"] == .bool(false) && answer["renews_as"] == .null)
+        }
+    }
+
     @Test("how a payer writes their name is no reason to refuse what Stripe has signed")
     func marksInName() async throws {
         let stripe = try await StripeRig.make()

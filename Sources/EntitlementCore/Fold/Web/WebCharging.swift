@@ -97,7 +97,7 @@ extension WebOriginal {
     package func charging(at instant: Timestamp) -> WebCharging? { statement(at: instant)?.charging }
 
     /// The same for a period's item, or what took its place.
-    func charging(of period: WebPeriod?, at instant: Timestamp) -> WebCharging? {
+    package func charging(of period: WebPeriod?, at instant: Timestamp) -> WebCharging? {
         statement(at: instant)?.charging(of: period)
     }
 

@@ -106,11 +106,13 @@ struct ExtendCommand: Command {
         let after = known.expiry.adding(milliseconds: days * Timestamp.millisecondsPerDay)
         var lines = [
             "\(original) (\(known.app), \(environment.rawValue))", "  product       \(known.productID)",
+            "  customer      \(known.customerID ?? "nobody")",
             "  expires       \(known.expiry)", "  would expire  \(after), \(days) days later (\(reason.word))",
             "  extended      \(known.extensionsWithinYear(now: now)) times within 365 days, as far as known; the store does "
                 + "it \(RenewalExtension.mostWithinYear) times",
         ]
-        lines += known.doubts(now: now).map { "  doubtful      the store will refuse: \($0)" }
+        let doubts = known.doubts(again: arguments.has("--again"), now: now)
+        lines += doubts.map { "  doubtful      it will be refused: \($0)" }
         if known.isForgotten { lines.append("  forgotten     somebody whose it is or was: nothing will be sent") }
         if let open = known.dialogue.openExtension {
             lines.append("  unsettled     event \(open.position): nobody knows whether the store was asked")
