@@ -66,7 +66,7 @@ function ticks(least, most) {
 let lastPanel = 0;
 
 export class Bars {
-  // `model`: title, text, unit ("count", "share" or "amount"), isStanding, step, intervals, now,
+  // `model`: title, text, unit ("count", "share" or "amount"), isStanding, step, intervals, which say whether they are over,
   // series: [{ name, values, fill }] with null where there is nothing to say; the fill is a place in the legend
   constructor(model) {
     this.model = model;
@@ -78,7 +78,7 @@ export class Bars {
     const titleID = `panel-${this.number}`;
     this.node = el("section", { class: "card panel", "aria-labelledby": titleID, "data-figure": model.id },
       el("h3", { id: titleID }, model.title), el("p", { class: "big" }, this.headline(), " ", el("small", {}, this.headlineNote())),
-      this.host, this.readout, this.table);
+      el("p", { class: "soft running" }, this.running()), this.host, this.readout, this.table);
     this.observer = new ResizeObserver(() => {
       if (Math.abs(this.host.clientWidth - (this.width ?? 0)) > 2) this.draw();
     });
@@ -101,37 +101,47 @@ export class Bars {
     return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0);
   }
 
-  // What stands at the end; what came together; or the share of all.
+  // What stood at the end; what came together; or the share of all: of what is over, for the rest is partly still to come.
   headline() {
     const { intervals, isStanding, unit, whole: all } = this.model;
+    const last = this.last();
+    if (last < 0) return say.noValue;
     if (unit === "share") return this.text(all);
-    if (!isStanding) return this.text(intervals.reduce((sum, _, index) => sum + (this.total(index) ?? 0), 0));
-    return this.text(intervals.length === 0 ? 0 : this.total(this.last()));
+    if (isStanding) return this.text(this.total(last));
+    return this.text(intervals.reduce((sum, one, index) => sum + (one.is_over ? this.total(index) ?? 0 : 0), 0));
   }
 
-  // The last interval that has begun.
+  // The last interval that is over.
   last() {
-    return Math.max(this.model.intervals.findLastIndex((one) => Date.parse(one.from) <= this.model.now), 0);
+    return this.model.intervals.findLastIndex((one) => one.is_over);
   }
 
   headlineNote() {
-    const { intervals, isStanding, now, step, unit } = this.model;
-    if (unit === "share") return say.shareOfAll;
-    const last = intervals[this.last()];
-    if (!isStanding || !last) return say.together;
-    return say.atTheEnd(intervalText(last, step), Date.parse(last.until) > now);
+    const { intervals, isStanding, step, unit } = this.model;
+    const last = this.last();
+    if (last < 0) return say.nothingOver;
+    if (isStanding) return say.atTheEnd(intervalText(intervals[last], step));
+    return unit === "share" ? say.shareOfAll : say.together;
+  }
+
+  // The interval that runs, by itself.
+  running() {
+    const { intervals, isStanding, step, unit } = this.model;
+    const index = intervals.findIndex((one) => !one.is_over);
+    if (index < 0) return null;
+    const name = intervalText(intervals[index], step);
+    return (unit === "share" ? say.shareSoFar : isStanding ? say.expectedAtEnd : say.soFar)(name, this.text(this.total(index)));
   }
 
   describe(index) {
-    const { series, intervals, step, now } = this.model;
+    const { series, intervals, step } = this.model;
     const parts = series.length > 1
       ? series.filter((one) => one.values[index]).map((one) => `${one.name} ${this.text(one.values[index])}`) : [];
-    return say.bar(intervalText(intervals[index], step), this.text(this.total(index)), parts,
-      Date.parse(intervals[index].until) > now);
+    return say.bar(intervalText(intervals[index], step), this.text(this.total(index)), parts, !intervals[index].is_over);
   }
 
   draw() {
-    const { series, intervals, isStanding, now, unit, step } = this.model;
+    const { series, intervals, isStanding, unit, step } = this.model;
     this.width = Math.max(this.host.clientWidth || 480, 220);
     // What is above the line, and what beneath it: an amount may be given back.
     const sums = intervals.map((_, index) => series.map((one) => one.values[index] ?? 0).reduce(
@@ -154,7 +164,7 @@ export class Bars {
     }, step === "month" ? month.format(Date.parse(one.from)) : dayAndMonth.format(Date.parse(one.from))));
     const bars = intervals.map((one, index) => {
       let [above, below] = [0, 0];
-      const isOpen = Date.parse(one.until) > now;
+      const isOpen = !one.is_over;
       const parts = series.map(({ values, fill = 0 }) => {
         const value = values[index];
         if (!value) return null;
@@ -211,7 +221,7 @@ export class Bars {
         el("thead", {}, el("tr", {}, [say.interval, ...series.map((one) => one.name), ...(hasTotal ? [say.total] : [])]
           .map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, shown.map((index) => el("tr", {},
-          el("th", { scope: "row" }, intervalText(intervals[index], step)),
+          el("th", { scope: "row" }, intervalText(intervals[index], step), !intervals[index].is_over && el("small", {}, ` ${say.notOver}`)),
           series.map((one) => el("td", {}, this.text(one.values[index]))),
           hasTotal && el("td", {}, this.text(this.total(index))))))))));
   }

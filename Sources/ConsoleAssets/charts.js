@@ -211,8 +211,7 @@ export class ChartsView {
     const title = say.figures[`${document.name}.${figure}`] ?? figure;
     return new Bars({
       id: currency ? `${figure}-${currency}` : figure, title: currency ? say.inCurrency(title, currency) : title, currency,
-      unit: currency ? "amount" : "count", isStanding: counted === "at_end", step: document.interval, intervals: document.intervals,
-      now: Date.now(), series,
+      unit: currency ? "amount" : "count", isStanding: counted === "at_end", step: document.interval, intervals: document.intervals, series,
     });
   }
 
@@ -221,10 +220,12 @@ export class ChartsView {
     const sum = (figure) => document.intervals.map((_, index) => document.lines.filter((line) => line.figure === figure)
       .reduce((all, line) => all + line.values[index], 0));
     const [parts, wholes] = [sum(part), sum(of)];
-    const all = [parts, wholes].map((values) => values.reduce((one, other) => one + other, 0));
+    // What ends later in an interval that is not over is no loss yet.
+    const all = [parts, wholes].map((values) => values.reduce((one, other, index) =>
+      one + (document.intervals[index].is_over ? other : 0), 0));
     const share = (one, other) => (other === 0 ? null : (one / other) * 100);
     return new Bars({
-      id: key, title, unit: "share", whole: share(...all), step: document.interval, intervals: document.intervals, now: Date.now(),
+      id: key, title, unit: "share", whole: share(...all), step: document.interval, intervals: document.intervals,
       series: [{ name: title, values: parts.map((value, index) => share(value, wholes[index])) }],
     });
   }
@@ -249,9 +250,11 @@ export class ChartsView {
         const place = from + index;
         if (place >= retained.length || starts[place] < cohort) return el("td", {});
         const share = begun > 0 ? (retained[place] / begun) * 100 : null;
+        const isOpen = !document.intervals[place].is_over;
+        const heat = share === null || isOpen ? null : `heat h${Math.min(Math.floor(share / 20), 4)}`;
         return el("td", {
-          class: share === null ? null : `heat h${Math.min(Math.floor(share / 20), 4)}`, title: say.ofBegun(retained[place], begun), "data-interval": place,
-        }, share === null ? retained[place] : `${percent.format(share)} %`);
+          class: isOpen ? "soft" : heat, title: say.ofBegun(retained[place], begun, isOpen), "data-interval": place,
+        }, share === null ? retained[place] : `${percent.format(share)} %`, isOpen && el("small", {}, ` ${say.expected}`));
       });
       return el("tr", {}, el("th", { scope: "row" }, cohort), el("td", {}, begun || say.noValue), cells);
     };

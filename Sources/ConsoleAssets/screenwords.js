@@ -83,9 +83,16 @@ export const screenWords = {
     weekOf: (text) => `week of ${text}`,
     noValue: "–",
     total: "Together",
-    atTheEnd: (interval, isOpen) => (isOpen ? `at the end of ${interval}, as it looks now` : `at the end of ${interval}`),
-    together: "in all that is shown",
-    shareOfAll: "of all that is shown",
+    atTheEnd: (interval) => `at the end of ${interval}`,
+    together: "in all that is shown and over",
+    shareOfAll: "of all that is shown and over",
+    nothingOver: "nothing that is shown is over",
+    // What ends later in an interval counts as ended until its renewal is heard of.
+    soFar: (interval, value) => `${interval}, not over yet: ${value} so far and expected`,
+    shareSoFar: (interval, value) => `${interval}, not over yet: ${value} so far`,
+    expectedAtEnd: (interval, value) => `expected at the end of ${interval}, if nothing more is renewed or sold: ${value}`,
+    notOver: "not over yet",
+    expected: "expected",
     inCurrency: (title, currency) => `${title}, in ${currency.toUpperCase()}`,
     amount: (value, currency) => {
       try {
@@ -130,8 +137,9 @@ export const screenWords = {
     cohort: "Began in",
     begun: "How many",
     monthsAfter: (count) => (count === 0 ? "Then" : `+${count} mo`),
-    ofBegun: (count, begun) => (begun ? `${count} of ${begun}` : `${count}`),
-    cohortText: "At the end of the month itself, and so many months later. Where it lies before what is shown, numbers stand in place of shares.",
+    ofBegun: (count, begun, isOpen) => `${begun ? `${count} of ${begun}` : count}${isOpen ? ", not over yet" : ""}`,
+    cohortText: "At the end of the month itself, and so many months later. Where it lies before what is shown, numbers stand in place of shares. "
+      + "Of a month that is not over it is what is expected if nothing more is renewed.",
   },
 
   // An event

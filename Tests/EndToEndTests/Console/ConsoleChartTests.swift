@@ -129,6 +129,43 @@ struct ConsoleChartTests {
         }
     }
 
+    @Test("what is not over is counted apart: nothing that is still to be renewed is told as lost")
+    func running() async throws {
+        try await with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await show(stage, "renewals", "&interval=month")
+            let answer = try await stage.client.send("GET", "/v1/charts/renewals", query: ["interval": "month"])
+            let intervals = try #require(answer.json["intervals"] as? [[String: Any]])
+            let isOver = intervals.map { $0["is_over"] as? Bool == true }
+            #expect(isOver.count { !$0 } == 1, "\(answer.text)")
+            let (sums, _) = try await told(stage, "renewals", ["interval": "month"])
+            func over(_ figure: String) -> Int64 {
+                zip(sums[figure] ?? [], isOver).reduce(0) { $0 + ($1.1 ? $1.0 : 0) }
+            }
+            for (figure, values) in sums {
+                let panel = "[data-figure='\(figure)']"
+                let headline = try await browser.text("\(panel) .big") ?? ""
+                #expect(headline == "\(over(figure)) in all that is shown and over", "\(figure)")
+                let running = try await browser.text("\(panel) .running") ?? ""
+                #expect(running.hasSuffix(", not over yet: \(values.last ?? 0) so far and expected"), "\(running)")
+            }
+            let (made, due) = (over("made_of_due"), over("due"))
+            let share = try await browser.text("[data-figure='renewals.share'] .big") ?? ""
+            let percent = (Double(made) / Double(max(due, 1)) * 1000).rounded() / 10
+            #expect(due > 0 && share.hasPrefix("\(percent.formatted(.number.grouping(.never))) %"), "\(share)")
+            // What stands is told as of the end of what is over.
+            try await show(stage, "active", "&interval=month")
+            let standing = try await told(stage, "active", ["interval": "month"]).sums["active"] ?? []
+            let index = try #require(isOver.lastIndex(of: true))
+            let shown = try await browser.text("[data-figure='active'] .big") ?? ""
+            #expect(shown.hasPrefix("\(standing[index]) at the end"), "\(shown)")
+            let running = try await browser.text("[data-figure='active'] .running") ?? ""
+            #expect(running.hasSuffix(": \(standing.last ?? 0)"), "\(running)")
+            try await stage.expectCleanConsole()
+        }
+    }
+
     @Test("cohorts are a table whose shares are those of the API's numbers")
     func cohorts() async throws {
         try await with { stage in
@@ -138,6 +175,8 @@ struct ConsoleChartTests {
             let answer = try await stage.client.send(
                 "GET", "/v1/charts/retention", query: ["interval": "month", "from": "2024-01-01"])
             let lines = try #require(answer.json["lines"] as? [[String: Any]])
+            let intervals = try #require(answer.json["intervals"] as? [[String: Any]])
+            let isOver = intervals.map { $0["is_over"] as? Bool == true }
             var retained: [String: [Int64]] = [:]
             var begun: [String: Int64] = [:]
             for line in lines {
@@ -163,7 +202,8 @@ struct ConsoleChartTests {
                 let titles = try #require(row[2] as? [String])
                 for title in titles {
                     let index = try #require(title.split(separator: " ").first.flatMap { Int($0) })
-                    #expect(title == "\(index) \(retained[cohort]?[index] ?? 0) of \(begun[cohort] ?? 0)", "\(cohort)")
+                    let said = "\(index) \(retained[cohort]?[index] ?? 0) of \(begun[cohort] ?? 0)"
+                    #expect(title == said + (isOver[index] ? "" : ", not over yet"), "\(cohort)")
                 }
                 #expect(!titles.isEmpty, "\(cohort)")
             }
