@@ -2,7 +2,7 @@
 
 import { button, el, show } from "./dom.js";
 import { eventWords } from "./history.js";
-import { fieldInstant, fieldValue, timeText, utcText } from "./time.js";
+import { fieldInstant, fieldValue, instantOf, timeText, utcText } from "./time.js";
 import { words } from "./words.js";
 
 const steps = 2000;
@@ -94,7 +94,7 @@ export class Sliders {
   knownWords(knownAt, index) {
     if (knownAt === null) return words.everythingKnown;
     const stop = this.stops[index - 1];
-    if (!/^\d+$/.test(knownAt)) return words.knownAtTime(knownAt);
+    if (!/^\d+$/.test(knownAt)) return words.knownAtTime(timeText(Date.parse(knownAt)));
     if (!stop || stop.type === null) return this.stops.length === 0 || stop ? words.knownPosition(knownAt) : words.knownNothing;
     return words.knownUpTo(stop.position, eventWords(stop), timeText(stop.recordedAt));
   }
@@ -137,9 +137,8 @@ export class Sliders {
       if (Number(text) > (this.head ?? Infinity)) this.refuse(words.knownBeyond(this.head));
       else this.handlers.knownAt(text);
     } else {
-      const isBare = /^\d{4}-\d\d-\d\d(T[\d:.]+)?$/.test(text);
-      const instant = isBare ? fieldInstant(text.includes("T") ? text : `${text}T00:00`) : Date.parse(text);
-      if (instant === null || Number.isNaN(instant)) this.refuse(words.knownIsNothing);
+      const instant = instantOf(text);
+      if (instant === null) this.refuse(words.knownIsNothing);
       else this.handlers.knownAt(new Date(instant).toISOString());
     }
   }

@@ -64,6 +64,14 @@ function localValue(date) {
     + `${two(date.getMinutes())}:${two(date.getSeconds())}.${two(date.getMilliseconds(), 3)}`;
 }
 
+// A date, with a time behind it or none, as ISO 8601 writes it; `null` for whatever else a browser would guess at.
+export function instantOf(text) {
+  const [, day, time = "00:00", zone] = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d:\d\d)?)?$/i.exec(text) ?? [];
+  if (!day) return null;
+  const ms = zone ? Date.parse(`${day}T${time}${zone.toUpperCase()}`) : fieldInstant(`${day}T${time}`);
+  return Number.isNaN(ms) ? null : ms;
+}
+
 export function fieldInstant(text) {
   const ms = Date.parse(inUTC ? `${text}Z` : text);
   return Number.isNaN(ms) ? null : ms;

@@ -201,7 +201,7 @@ export const words = {
   knownPosition: (position) => `as known up to event ${position}`,
   knownAtTime: (text) => `as known at ${text}`,
   knownBeyond: (head) => `The log ends at event ${head} so far.`,
-  knownIsNothing: "That is neither a position nor a time, such as 2026-11-20T19:00:00Z.",
+  knownIsNothing: "That is neither a position nor a time, such as 2026-11-20 19:00 or 2026-11-20T19:00:00Z.",
 
   // The picture
   picture: "Timeline",

@@ -311,6 +311,25 @@ struct ConsoleTruthTests {
     }
 
     @Test("a key that signs in in the same browser is named before anything is done in its name")
+            // Nor what a browser would guess to be a date.
+            for text in ["05/11/2026", "-1", "5 Nov 2026"] {
+                try await browser.type(text, into: "#known-field")
+                try await browser.press(Browser.Keys.enter)
+                try await browser.wait(".sliders .problem", says: "That is neither a position nor a time")
+            }
+            #expect(try await browser.fragment().contains("known_at") == false)
+            let day = Timestamp(milliseconds: ConsoleStage.now).description.prefix(10)
+            try await browser.type("\(day) 00:00:00Z", into: "#known-field")
+            try await browser.press(Browser.Keys.enter)
+            try await browser.wait("decodeURIComponent(location.hash).includes('known_at=\(day)T00:00:00.000Z')")
+            // It is said as people say it.
+            let moment = try await browser.text("#moment") ?? ""
+            #expect(moment.contains("as known at ") && !moment.contains("T00:00"), "\(moment)")
+            try await stage.expectCleanConsole()
+        }
+    }
+
+    @Test("a key that signs in in the same browser is named before anything is done in its name")
     func otherKey() async throws {
         try await ConsoleStage.with { stage in
             let browser = stage.browser
