@@ -220,7 +220,7 @@ export class CatalogView {
     this.change.setAttribute("aria-label", isChanged ? say.change : say.changeDone);
     if (!isChanged) {
       show(this.change, el("h2", {}, say.changeDone), el("p", { class: "lead", id: "applied", tabindex: "-1" }, this.done.text),
-        this.done.former && button(words.commands.undo, () => this.undo(), { id: "undo" }));
+        this.done.former && button(screenWords.forms.undo, () => this.undo(), { id: "undo" }));
       return;
     }
     this.done = null;

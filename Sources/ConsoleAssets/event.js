@@ -9,6 +9,7 @@ import { screenWords } from "./screenwords.js";
 import { words } from "./words.js";
 import { eventWords, kindOf } from "./history.js";
 
+const say = screenWords.forms;
 const longText = 200;
 
 // JSON as nested lists; whatever it holds is text.
@@ -107,7 +108,7 @@ function undoing(view, event) {
   if (!command) return null;
   const [action] = undo;
   const body = () => ({ ...command, reason: reason.value, ...given });
-  return button(words.commands.undo, () => steps(view, screenWords.undoTitle(position), [field(words.commands.reason, reason, words.commands.reasonHint)], {
+  return button(say.undo, () => steps(view, screenWords.undoTitle(position), [field(say.reason, reason, say.reasonHint)], {
     preview: async () => (action === "transfer"
       ? sides(parties(await post(own(view, action), { ...body(), dry_run: true })))
       : preview(view, { [action]: { ...command, reason: reason.value } })),

@@ -4,6 +4,7 @@
 import { nowhere, replace } from "./address.js";
 import { call, get, mayInEveryApp, path, post } from "./api.js";
 import { announce, button, el, field, openDialog, show } from "./dom.js";
+import { screenWords } from "./screenwords.js";
 import { known as whereKnown, seesAll, unremember } from "./find.js";
 import { eventWords } from "./history.js";
 import { grouped, groupSentence } from "./sentence.js";
@@ -11,7 +12,7 @@ import { stateShape } from "./picture.js";
 import { dayText, fieldInstant, millis, timeText } from "./time.js";
 import { words } from "./words.js";
 
-const say = words.commands;
+const say = { ...words.commands, ...screenWords.forms };
 
 // So many events are offered to be told of again.
 const mostEvents = 50;
