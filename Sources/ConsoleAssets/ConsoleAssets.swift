@@ -33,6 +33,7 @@ package enum ConsoleAssets {
         ConsoleAsset("time.js", PackageResources.time_js),
         ConsoleAsset("address.js", PackageResources.address_js),
         ConsoleAsset("find.js", PackageResources.find_js),
+        ConsoleAsset("look.js", PackageResources.look_js),
         ConsoleAsset("customer.js", PackageResources.customer_js),
         ConsoleAsset("sentence.js", PackageResources.sentence_js),
         ConsoleAsset("picture.js", PackageResources.picture_js),

@@ -1,17 +1,17 @@
 // Finding a customer by whatever a person has at hand, and those looked at lately.
 
 import { readAddress } from "./address.js";
-import { get, may, mayEverywhere, path, currentSession, Refusal } from "./api.js";
-import { announce, button, el, show } from "./dom.js";
+import { currentSession, fileProblem, get, may, mayEverywhere, path, Refusal } from "./api.js";
+import { button, el, show } from "./dom.js";
 import { words } from "./words.js";
 
-const recentKey = "rightful.recent";
-const pinnedKey = "rightful.pinned";
+export const recentKey = "rightful.recent";
+export const pinnedKey = "rightful.pinned";
 const mostRecent = 12;
 const mostPinned = 30;
 
 // Ids alone are kept in the browser, and wiped at sign-out.
-function read(key) {
+export function read(key) {
   try {
     const list = JSON.parse(localStorage.getItem(key) ?? "[]");
     return list.filter((one) => typeof one.id === "string" && typeof one.environment === "string");
@@ -59,69 +59,11 @@ export function forgetAll() {
   }
 }
 
-const isUUID = (text) => /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text);
-
-// Such as stands in receipts.
-const mayBeOrder = (text) => /^[a-z][a-z0-9]{6,19}$/i.test(text) && /\d/.test(text);
-
 // The App Store's ids are numbers.
 export const isOfAppStore = (id) => /^\d+$/.test(id);
 
-// Original transactions, which Stripe's subscriptions, payments and sessions are as well.
-const mayBePurchase = (text) => isOfAppStore(text) || /^(sub|pi|cs)_/.test(text);
-
-// Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id. `nobodys` are
-// purchases of which no customer is told, because they are nobody's.
-async function look(text) {
-  const purchases = [{ transaction_id: text }];
-  if (isUUID(text)) purchases.push({ app_account_token: text });
-  if (/^\d+$/.test(text)) purchases.push({ app_transaction_id: text });
-  const asked = purchases.map((query) => get("v1/customers", query));
-  const [own, ...lists] = await Promise.all([known(text), ...asked]);
-  const found = new Map();
-  const note = (one) => {
-    const key = `${one.environment} ${one.id}`;
-    const known = found.get(key) ?? { id: one.id, environment: one.environment, by: [] };
-    if (one.by) known.by.push(one.by);
-    found.set(key, known);
-  };
-  const noteAll = ({ items }) => {
-    for (const match of items) note({ id: match.customer_id, environment: match.environment, by: match.original_transaction_id });
-  };
-  own.forEach(note);
-  lists.forEach(noteAll);
-  const nobodys = [];
-  for (const purchase of found.size === 0 ? await purchasesOf(text) : []) {
-    const owner = purchase.periods.findLast((one) => one.customer_id !== null)?.customer_id;
-    if (owner) note({ id: owner, environment: purchase.environment, by: text });
-    else nobodys.push(purchase);
-  }
-  let problem = null;
-  if (found.size === 0 && mayBeOrder(text)) {
-    // The store is asked, and it takes only so many questions: after all else.
-    try {
-      noteAll(await get("v1/customers", { order_id: text.toUpperCase() }));
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      problem = words.orderNotAsked(error.message);
-    }
-  }
-  return { found: [...found.values()], nobodys, problem };
-}
-
-// The purchase of this id, in each environment that knows one.
-async function purchasesOf(id) {
-  if (!mayBePurchase(id)) return [];
-  const asked = seenEnvironments().map((environment) =>
-    get(`v1/subscriptions/${path(id)}`, { environment }).catch((error) => {
-      if (error.status !== 404) throw error;
-      return null;
-    }));
-  return (await Promise.all(asked)).filter((one) => one !== null);
-}
-
 // The environments that the key may see.
-function seenEnvironments() {
+export function seenEnvironments() {
   const own = currentSession().key.environment;
   return own ? [own] : Object.keys(words.environments);
 }
@@ -170,37 +112,18 @@ export function finder(open) {
     if (!text) return;
     const mine = ++latest;
     show(results, el("p", { class: "soft" }, words.looking));
-    let found;
-    let nobodys;
-    let problem;
     try {
-      ({ found, nobodys, problem } = await look(text));
+      const { lookFor } = await import("./look.js");
+      const answer = await lookFor(text, open);
+      if (mine !== latest) return;
+      if (answer.one) input.value = "";
+      show(results, answer.one ? null : answer.nodes);
+      answer.one?.();
     } catch (error) {
-      if (mine === latest) show(results, el("p", { class: "problem" }, error.message || words.unreachable));
-      return;
+      if (mine === latest) show(results, el("p", { class: "problem" }, error instanceof Refusal ? error.message : fileProblem(error)));
     }
-    if (mine !== latest) return;
-    if (found.length === 1) {
-      input.value = "";
-      show(results);
-      announce(words.foundOne(found[0].id));
-      open({ customer: found[0].id, environment: found[0].environment });
-      return;
-    }
-    show(results, found.length > 0 ? [el("p", {}, words.foundSeveral(found.length)), list(found, open)]
-      : nobodys.length > 0 ? nobodys.map((purchase) => nobodysPurchase(text, purchase))
-      : [el("p", { class: "problem" }, /^cus_/.test(text) ? words.foundNoStripeCustomer
-        : seesAll() ? words.foundNobody(text) : words.commands.nobodyKnown(text, false)),
-      problem && el("p", { class: "soft" }, problem)]);
   });
   return form;
-}
-
-// A purchase that is nobody's, and how it becomes somebody's: what the App Store sold may be claimed by a device, too.
-function nobodysPurchase(id, { environment, product_id: product, periods }) {
-  return el("p", {},
-    words.foundNobodys(id, product ?? periods.at(-1)?.product_id, words.environments[environment]), " ",
-    isOfAppStore(id) ? words.nobodysOfAppStore : words.nobodysOfWeb);
 }
 
 // Which environment is looked at; said and not asked, where the key is for one.
@@ -219,24 +142,3 @@ export function environmentChoice(open, environment) {
 
 // The sandbox is not to be taken for what people pay for.
 export const environmentTag = (name) => el("span", { class: name === "sandbox" ? "tag loud" : "tag" }, words.environments[name]);
-
-function list(customers, open) {
-  return el("ul", { class: "customers" }, customers.map((one) =>
-    el("li", {},
-      button(one.id, () => open({ customer: one.id, environment: one.environment }), { class: "link id" }),
-      one.environment === "sandbox" && environmentTag("sandbox"),
-      one.by?.length > 0 && el("span", { class: "soft" }, words.foundBy(one.by)))));
-}
-
-// What is there before anybody was looked for.
-export function start(open) {
-  const own = currentSession().key.environment;
-  const allowed = (one) => own === null || one.environment === own;
-  const [pinned, recent] = [read(pinnedKey).filter(allowed), read(recentKey).filter(allowed)];
-  return [
-    el("section", { class: "card" }, el("h2", {}, words.startTitle), el("p", {}, words.startText),
-      el("ul", {}, words.startIDs.map((text) => el("li", {}, text)))),
-    pinned.length > 0 && el("section", { class: "card" }, el("h2", {}, words.pinned), list(pinned, open)),
-    recent.length > 0 && el("section", { class: "card" }, el("h2", {}, words.recent), list(recent, open)),
-  ];
-}

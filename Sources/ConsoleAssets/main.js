@@ -5,7 +5,7 @@ import { goTo, nowhere, readAddress, replace } from "./address.js";
 import { announce, announcer, button, el, field, openDialog, show } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
-import { environmentChoice, finder, forgetAll, start } from "./find.js";
+import { environmentChoice, finder, forgetAll } from "./find.js";
 import { CustomerView } from "./customer.js";
 
 const page = document.getElementById("page");
@@ -176,8 +176,14 @@ async function draw() {
   }
   if (!address.customer) {
     document.title = words.name;
-    show(main, start(open, environment));
-    tellBroken(address);
+    show(main);
+    try {
+      const { start } = await import("./look.js");
+      if (mine === drawn) show(main, start(open));
+    } catch (error) {
+      if (mine === drawn) show(main, el("p", { role: "alert", class: "problem" }, fileProblem(error)));
+    }
+    if (mine === drawn) tellBroken(address);
     return;
   }
   document.title = words.titleOf(address.customer);

@@ -142,6 +142,33 @@ export const screenWords = {
       + "Of a month that is not over it is what is expected if nothing more is renewed.",
   },
 
+  // Finding
+  finding: {
+    one: (id) => `Found ${id}.`,
+    several: (count) => `There are ${count}:`,
+    nobody: (text) => `Nobody and nothing is known by “${text}”. Look at each character: ids are compared exactly.`,
+    noMail: "The ledger has no e-mail addresses. Look the address up in Stripe, or in your own accounts, and take an id from there.",
+    nobodys: (id, product, environment) => `A purchase${product ? ` of ${product}` : ""} is known by “${id}” in `
+      + `${environment.toLowerCase()}, and it is nobody’s.`,
+    nobodysOfWeb: "It is given to a customer by a transfer, on the page of that customer.",
+    nobodysOfAppStore: "It becomes the customer’s whose device shows it first, or is given to a customer by a transfer, on the page of that customer.",
+    orderNotAsked: (why) => `As an order id it could not be looked up: ${why}`,
+    by: (originals) => `by purchase ${originals.slice(0, 3).join(", ")}`,
+    startTitle: "Whom is it about?",
+    startText: "Type any id into the field above:",
+    startIDs: [
+      "the customer’s own id, as your app names them",
+      "a transaction id or original transaction id of the App Store",
+      "the order id in a receipt from Apple, which the store is asked about",
+      "an app account token, or an app transaction id",
+      "an id of Stripe’s: subscription, invoice, payment, charge, session, refund or dispute",
+    ],
+    pinned: "Pinned",
+    recent: "Looked at lately",
+    noStripeCustomer: "Stripe’s customers are not in the ledger. Take the subscription (sub_…), the invoice (in_…) or the payment (pi_…), "
+      + "which stand on the customer’s page in Stripe.",
+  },
+
   // Putting right: what is filled in, and what comes of it
   forms: {
     entitlement: "Entitlement",

@@ -1,0 +1,37 @@
+import EntitlementCore
+import Foundation
+import StoreSimulator
+import Testing
+
+/// The console in a real browser: what people paste, and what a key that sees a part is told.
+@Suite("The console in a browser: finding, and what is called how", .serialized, .timeLimit(.minutes(10)))
+struct ConsoleFinderTests {
+    @Test("an id is found as it is pasted: with a number sign, a label, quotes, spaces, a comma, or in full width")
+    func pasted() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            let list = try await stage.client.send("GET", "/v1/customers/\(stage.ann.id)/events")
+            let items = try #require(list.json["items"] as? [[String: Any]])
+            let original = try #require(items.compactMap { $0["original_transaction_id"] as? String }.first)
+            let wide = String(original.map { $0 == "2" ? "２" : $0 })
+            let halves = "\(original.prefix(6)) \(original.dropFirst(6))"
+            for text in [
+                "#\(original)", "\(original),", halves, wide, "Transaction ID: \(original)", "Transaction \(original)",
+                "“\(stage.ann.id)”", "\u{200B}\(stage.ann.id).", stage.ann.id.replacingOccurrences(of: "-", with: ""),
+            ] {
+                try await stage.show(stage.bob.id)
+                // The driver types no characters of zero width.
+                try await browser.run("document.querySelector('#find').value = arguments[0]", [text])
+                try await browser.click(".find button")
+                try await browser.wait(
+                    "document.querySelector('#customer')?.textContent === arguments[0]", [stage.ann.id])
+            }
+            try await stage.find("Ann <ann@example.org>")
+            try await browser.wait("#found", says: "The ledger has no e-mail addresses.")
+            try await stage.find("nosuch")
+            try await browser.wait("#found", says: "Nobody and nothing is known by “nosuch”.")
+            try await stage.expectCleanConsole(allowing: ["status of 404", "status of 422"])
+        }
+    }
+}
