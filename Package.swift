@@ -123,7 +123,7 @@ let consoleFiles = [
     "index.html", "console.css", "icon.svg",
     "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "find.js",
     "look.js", "customer.js", "attention.js", "lanes.js", "sentence.js", "picture.js", "sliders.js", "history.js",
-    "why.js", "commands.js", "forms.js", "event.js", "proof.js",
+    "why.js", "commands.js", "forms.js", "saving.js", "event.js", "proof.js",
     "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]
 

@@ -51,7 +51,7 @@ export function addressOf(path, query = {}) {
   return url;
 }
 
-export async function call(method, path, { query, body, signal, headers = {} } = {}, isAgain = false) {
+export async function call(method, path, { query, body, signal, isText, headers = {} } = {}, isAgain = false) {
   const url = addressOf(path, query);
   const mine = session;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -67,6 +67,8 @@ export async function call(method, path, { query, body, signal, headers = {} } =
     throw new Unreachable();
   }
   const text = await response.text();
+  // As it came, such as a file of which each byte counts.
+  if (response.ok && isText) return text;
   let json = null;
   try {
     json = text === "" ? {} : JSON.parse(text);
@@ -86,7 +88,7 @@ export async function call(method, path, { query, body, signal, headers = {} } =
     const isFirst = session === mine;
     if (isFirst) keep(found);
     // Whoever signs out ends the session of the browser, whosever it is.
-    if (session?.key.id === mine.key.id || (session && path === "console/session")) return call(method, path, { query, body, signal, headers }, true);
+    if (session?.key.id === mine.key.id || (session && path === "console/session")) return call(method, path, { query, body, signal, isText, headers }, true);
     if (isFirst) tellOfSession(mine.key.id);
     throw new Refusal(response.status, { ...json, detail: session ? words.otherKey(session.key.name) : words.sessionOver });
   }

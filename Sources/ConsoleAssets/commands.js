@@ -1,6 +1,6 @@
 // What the key that is signed in may put right.
 
-import { addressOf, fileProblem, may, mayEverywhere, mayInEveryApp, path } from "./api.js";
+import { fileProblem, may, mayEverywhere, mayInEveryApp } from "./api.js";
 import { announce, button, el } from "./dom.js";
 import { isOfAppStore } from "./find.js";
 import { words } from "./words.js";
@@ -38,13 +38,10 @@ function mayWrite(view, then) {
 
 function mayMore(view) {
   const form = formOpener(view);
-  const own = `v1/customers/${path(view.view.customer)}`;
   const isKnown = (view.history?.events.length ?? 0) > 0;
   return [
     may("admin") && isKnown && button(say.resend, form("resend"), { id: "do-resend" }),
-    mayEverywhere("events:read") && isKnown && el("a", {
-      class: "button", id: "do-export", download: true, href: addressOf(`${own}/export`, { environment: view.view.environment }),
-    }, say.export),
+    mayEverywhere("events:read") && isKnown && button(say.export, form("exportAll"), { id: "do-export" }),
     mayEverywhere("admin") && isKnown && button(say.forget, form("forget"), { id: "do-forget" }),
   ];
 }

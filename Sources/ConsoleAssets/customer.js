@@ -39,7 +39,7 @@ export class CustomerView {
       ? new History(view.customer, view.environment, { openEvent: this.openEvent, loaded: () => this.showKnown() }) : null;
     // What events state, by their positions: of those that are needed for what is drawn.
     this.facts = new Map();
-    this.alsoIn = el("p", { class: "problem", id: "also-in" });
+    this.alsoIn = el("p", { id: "also-in" });
     this.alsoKnown = el("p", { class: "soft", id: "also-known", hidden: true });
     this.right = el("div", { id: "commands", "aria-busy": "true" });
     this.build();

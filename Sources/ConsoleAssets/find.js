@@ -88,10 +88,12 @@ async function knownIn(id, environment) {
   return (answer.also_in ?? []).map((other) => ({ id: answer.customer_id, environment: other }));
 }
 
-// Whoever looks at somebody in the sandbox may mean what they pay for.
+// Whoever looks at somebody in the sandbox may mean what they pay for, and the other way round.
 export async function showAlsoIn(node, { customer, environment }, open) {
-  if (environment !== "sandbox" || currentSession().key.environment) return;
-  const others = (await knownIn(customer, "production").catch(() => [])).filter((one) => one.environment !== environment);
+  if (currentSession().key.environment) return;
+  const other = environment === "sandbox" ? "production" : "sandbox";
+  node.classList.toggle("problem", environment === "sandbox");
+  const others = (await knownIn(customer, other).catch(() => [])).filter((one) => one.environment === other);
   show(node, others.map((one) => [words.alsoIn(words.environments[one.environment]), " ",
     button(words.lookThere, () => open({ customer, environment: one.environment }), { class: "link" })]));
 }

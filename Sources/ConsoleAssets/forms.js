@@ -12,6 +12,8 @@ import { stateShape } from "./picture.js";
 import { dayText, fieldInstant, millis, timeText } from "./time.js";
 import { words } from "./words.js";
 
+export { exportAll } from "./saving.js";
+
 const say = { ...words.commands, ...screenWords.forms };
 
 // So many events are offered to be told of again.

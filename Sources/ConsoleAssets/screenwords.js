@@ -185,6 +185,7 @@ export const screenWords = {
     untilNow: (id) => `Until now it was ${id}’s.`,
     purchase: "Purchase (original transaction)",
     nobodys: "one that is nobody’s",
+    exported: "It is saved as a file.",
     nobodysID: "Its id", nobodysHint: "The App Store’s original transaction id, or sub_…, pi_… or cs_…; it becomes this customer’s.",
     to: "To whom (customer id)",
     show: "Show what it would change",

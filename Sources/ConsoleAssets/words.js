@@ -58,7 +58,7 @@ export const words = {
   mayKnowNothing: "They hold nothing that this key may see.",
   notAllPurchases: "Purchases that give nothing now are shown to keys that may read events.",
   nothingKnown: (id) => `Nobody is known by “${id}”. The ledger has never heard of this id.`,
-  alsoIn: (environment) => `They are known in ${environment}, too.`,
+  alsoIn: (environment) => `Also known in ${environment}.`,
   inSandbox: "This is the sandbox, for tests: nobody pays there.",
   knownElsewhere: (environment) => `Nothing is known of them here, but they are known in ${environment}.`,
   lookThere: "Look there",

@@ -47,4 +47,34 @@ struct ConsoleOverviewTests {
             #expect(try await browser.count("#open-catalog") == 1)
         }
     }
+
+    @Test("what is not known is on the overview, with an event of it, and a slash behind the address does not matter")
+    func unknown() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            var story = Storyteller(world: stage.installation.world, seed: 5)
+            _ = story.subscribe(
+                ConsoleStage.Person(8).account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - Span.day)
+            var odd = try #require(story.notifications.first)
+            odd.payload["notificationType"] = .string("A_NEW_ONE")
+            try await stage.tell([odd])
+            let without = #"{"products":[{"product_id":"com.example.another","entitlements":["premium"]}]}"#
+            #expect(try await stage.client.send("PUT", "/v1/catalog", body: Array(without.utf8)).status == 200)
+            let slash = try #require(URL(string: "\(stage.console)/"))
+            try await stage.signIn(at: slash)
+            #expect(try await browser.run("return location.pathname") as? String == "/console")
+            try await browser.click("#open-service")
+            try await browser.wait("#seen", says: "Notifications of an unknown type")
+            try await browser.wait("#seen", says: StoreWorld.ProductID.proMonthly)
+            let said = try await stage.client.send("GET", "/v1/remarks").json
+            let products = try #require(said["unmapped_products"] as? [[String: Any]])
+            #expect(try await browser.count("#seen code") == products.count)
+            try await browser.click("#seen ul:last-of-type button")
+            try await browser.wait("dialog", says: "What it states")
+            try await stage.expectCleanConsole()
+            let bound = HTTPClient(
+                stage.service.url, key: try await stage.key("events:read", "--app", stage.installation.world.bundleID))
+            #expect(try await bound.send("GET", "/v1/remarks").status == 403)
+        }
+    }
 }

@@ -136,9 +136,11 @@ struct ConsoleTruthTests {
             try await stage.find("in-both")
             try await browser.wait("document.querySelectorAll('#found button').length === 2")
             try await stage.show("in-both", "&environment=sandbox")
-            try await browser.wait("#also-in", says: "They are known in Production, too.")
+            try await browser.wait("#also-in", says: "Also known in Production.")
             try await browser.click("#also-in button")
             try await browser.wait("#answer", says: "They have premium")
+            // Somebody at whom one looks in production may have asked about the sandbox.
+            try await browser.wait("#also-in", says: "Also known in Sandbox.")
             try await stage.expectCleanConsole()
         }
     }
@@ -305,12 +307,6 @@ struct ConsoleTruthTests {
             try await browser.type("999999999", into: "#known-field")
             try await browser.press(Browser.Keys.enter)
             try await browser.wait(".sliders .problem", says: "The log ends at event")
-            #expect(try await browser.fragment().contains("known_at") == false)
-            try await stage.expectCleanConsole()
-        }
-    }
-
-    @Test("a key that signs in in the same browser is named before anything is done in its name")
             // Nor what a browser would guess to be a date.
             for text in ["05/11/2026", "-1", "5 Nov 2026"] {
                 try await browser.type(text, into: "#known-field")
