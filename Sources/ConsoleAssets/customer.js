@@ -25,7 +25,7 @@ export class CustomerView {
     this.generation = 0;
     this.timelines = new Map();
     this.losses = new Map();
-    this.openEvent = may("events:read") ? (position) => this.showEvent(position) : () => announce(words.mayNotReadEvents);
+    this.openEvent = may("events:read") ? (position) => this.showEvent(position) : null;
     this.picture = new Picture({ choose: (instant) => this.set({ at: instant }), openEvent: this.openEvent });
     this.sliders = new Sliders({ at: (at) => this.set({ at }), knownAt: (knownAt) => this.set({ knownAt }) });
     this.answer = el("section", { class: "card answer", id: "answer", "aria-label": words.answer, "aria-live": "polite" });

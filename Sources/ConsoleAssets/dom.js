@@ -69,6 +69,12 @@ export function wide(label, ...children) {
   return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": label }, children);
 }
 
+// The number of an event, which opens it where whoever is signed in may read events.
+export function eventNumber(position, open) {
+  const text = `#${position}`;
+  return open ? button(text, () => open(position), { class: "link" }) : el("span", { class: "soft" }, text);
+}
+
 let lastID = 0;
 
 // A label and its field, tied to one another; `within` is what the field stands in, where that is more than itself.

@@ -1,7 +1,7 @@
 // The customer's events: loaded page by page, shown newest first, fifty at a time.
 
 import { get, path } from "./api.js";
-import { button, el, paged, show } from "./dom.js";
+import { el, eventNumber, paged, show } from "./dom.js";
 import { millis, timeElement } from "./time.js";
 import { words } from "./words.js";
 
@@ -119,7 +119,7 @@ export class History {
       !this.isWhole && this.events.length >= mostLoaded && el("p", { class: "soft" }, words.onlyFirst(mostLoaded)),
       newest.length === 0 ? el("p", { class: "soft" }, words.noEvents) : paged(newest, 50, words, (shown) =>
         el("ol", { class: "events" }, shown.map((event) => el("li", {},
-          button(`#${event.position}`, () => this.handlers.openEvent(event.position), { class: "link" }),
+          eventNumber(event.position, this.handlers.openEvent),
           el("span", {}, eventWords(event)),
           el("span", { class: "soft" }, event.product ?? event.original ?? ""),
           el("span", { class: "soft when" }, timeElement(event.occurredAt ?? event.recordedAt),

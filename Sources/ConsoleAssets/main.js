@@ -131,13 +131,28 @@ function askAbove() {
   if (document.querySelector("dialog.again")) return;
   const dialog = openDialog(words.signIn, words.close, signInForm(words.sessionOver, () => dialog.close()), "again");
   dialog.addEventListener("close", () => {
-    if (!currentSession()) askToSignIn(words.sessionOver);
-    else drawRights();
+    if (!currentSession()) {
+      askToSignIn(words.sessionOver);
+      return;
+    }
+    drawRights();
+    goOn();
   });
 }
 
 function drawHeader() {
   show(page, header(), announcer(), main);
+}
+
+// Whoever has signed in again goes on in the form that is open, which says so.
+function goOn() {
+  const form = document.querySelector("dialog[open] .body");
+  if (!form) return;
+  for (const problem of form.querySelectorAll("[role=alert]")) problem.textContent = "";
+  form.querySelector(".signed-in-again")?.remove();
+  form.append(el("p", { role: "status", class: "soft signed-in-again" }, words.signedInAgain));
+  const next = [...form.querySelectorAll("#confirm, #preview")].find((one) => !one.hidden && !one.disabled);
+  (next ?? form.closest("dialog").querySelector("button")).focus();
 }
 
 // Who is signed in, and what the key may do: of a form that is open nothing is lost.

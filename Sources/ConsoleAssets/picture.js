@@ -1,6 +1,6 @@
 // The picture of a customer's timeline: a lane for each entitlement, and beneath it the purchases that carry it.
 
-import { button, el, paged, show, svg } from "./dom.js";
+import { button, el, eventNumber, paged, show, svg } from "./dom.js";
 import { timeElement, timeText, usesUTC } from "./time.js";
 import { words } from "./words.js";
 
@@ -249,7 +249,7 @@ export class Picture {
       stretch.until === null ? words.withoutEnd : [words.until, " ", timeElement(stretch.until)],
       stretch.isExpected && ` (${words.expected})`, ". ", stretch.detail),
     stretch.positions.length > 0 && el("p", {}, words.byEvents, " ", stretch.positions.slice(0, 12).map((position) =>
-      [button(`#${position}`, () => this.handlers.openEvent(position), { class: "link" }), " "]),
+      [eventNumber(position, this.handlers.openEvent), " "]),
     stretch.positions.length > 12 && words.andMore(stretch.positions.length - 12)));
   }
 

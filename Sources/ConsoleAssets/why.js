@@ -1,6 +1,6 @@
 // Why an entitlement reads as it does, as the service explains it.
 
-import { button, el } from "./dom.js";
+import { el, eventNumber } from "./dom.js";
 import { eventWords } from "./history.js";
 import { millis, timeElement } from "./time.js";
 import { words } from "./words.js";
@@ -57,7 +57,7 @@ function entitlement(group, openEvent) {
 }
 
 function events(positions, openEvent) {
-  return [positions.slice(0, 8).map((position) => [button(`#${position}`, () => openEvent(position), { class: "link" }), " "]),
+  return [positions.slice(0, 8).map((position) => [eventNumber(position, openEvent), " "]),
     positions.length > 8 && words.andMore(positions.length - 8)];
 }
 

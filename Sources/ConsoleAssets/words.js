@@ -34,6 +34,7 @@ export const words = {
   notSignedOut: "The service could not be reached: this browser is still signed in. Sign out again.",
   olderPage: "There is a newer version of this page. Load it again.",
   sessionOver: "The session has ended. Sign in again.",
+  signedInAgain: "Signed in again: nothing was lost. Go on.",
   otherKey: (name) => `Another key signed in in this browser: ${name}. What you do from here on is done in its name.`,
   signedInAs: (key) => (key.app ? `${key.name} · ${key.app}` : key.name),
   timesLocal: (zone) => `Times: ${zone}`,

@@ -171,6 +171,9 @@ struct ConsoleCommandTests {
         }
     }
 
+            // Who hears the page is in the form again, of which nothing says any more that the session is over.
+            try await browser.wait("document.activeElement?.id === 'preview'")
+            #expect(try await browser.text("dialog .problem[role=alert]")?.isEmpty == true)
     @Test("a transfer and a link show both sides before, move what they say, and are undone")
     func moving() async throws {
         try await ConsoleStage.with { stage in

@@ -249,6 +249,10 @@ struct ConsoleTruthTests {
             #expect(try await browser.text("#answer")?.contains("never heard") == false)
             try await stage.find("nobody-at-all")
             try await browser.wait("#found", says: "Nobody that this key may see is known by “nobody-at-all”.")
+            // A number that opens nothing is no button.
+            try await stage.show(stage.ann.id)
+            #expect(try await browser.text("#explanation")?.contains("#") == true)
+            #expect(try await browser.count("#explanation button") == 0)
             try await stage.expectCleanConsole()
         }
     }
