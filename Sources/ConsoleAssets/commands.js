@@ -20,8 +20,7 @@ function mayWrite(view, then) {
   if (!may("customers:write")) return [];
   const form = formOpener(view);
   const originals = [...then.purchases.keys(), ...[...then.others].filter(([, purchase]) => purchase).map(([id]) => id)];
-  const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()))
-    .map((one) => one.facts);
+  const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()));
   const ofStore = originals.filter(isOfAppStore);
   // What is nobody's is given to them as well, by a key of every app.
   const mayTransfer = originals.length > 0 || mayInEveryApp("customers:write");

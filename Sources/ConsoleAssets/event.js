@@ -107,11 +107,11 @@ function undoing(view, event) {
   const command = undo?.[1]();
   if (!command) return null;
   const [action] = undo;
-  const body = () => ({ ...command, reason: reason.value, ...given });
+  const body = () => ({ ...command, reason: reason.value.trim(), ...given });
   return button(say.undo, () => steps(view, screenWords.undoTitle(position), [field(say.reason, reason, say.reasonHint)], {
     preview: async () => (action === "transfer"
       ? sides(parties(await post(own(view, action), { ...body(), dry_run: true })))
-      : preview(view, { [action]: { ...command, reason: reason.value } })),
+      : preview(view, { [action]: { ...command, reason: reason.value.trim() } })),
     run: async () => {
       const done = await send(own(view, action), body(), undoKey(position));
       return { position: done.position };

@@ -27,7 +27,10 @@ function choice(id, values) {
 }
 
 export function reasonField() {
-  return el("textarea", { id: "reason", rows: 2, maxlength: 1000, required: true });
+  const reason = el("textarea", { id: "reason", rows: 2, maxlength: 1000, required: true });
+  // Spaces are no reason.
+  reason.addEventListener("input", () => reason.setCustomValidity(reason.value.trim() === "" ? say.noReason : ""));
+  return reason;
 }
 
 // A dialog of three steps: what is to be done, what it would change, what was done.
@@ -126,7 +129,7 @@ export async function grant(view) {
   const until = el("input", { type: "datetime-local", id: "until" });
   const reason = reasonField();
   const body = () => ({
-    entitlement: entitlement.value.trim(), reason: reason.value,
+    entitlement: entitlement.value.trim(), reason: reason.value.trim(),
     until: until.value === "" ? null : new Date(fieldInstant(until.value)).toISOString(),
   });
   steps(view, say.grant, [
@@ -156,14 +159,15 @@ export async function grant(view) {
 export const send = (where, body, key) => call("POST", where, { body, headers: { "Idempotency-Key": key } });
 
 export function revoke(view, known) {
-  const which = choice("grant", known.map((one) => [one.grant_id, say.grantLine(one.entitlement, one.reason)]));
+  const which = choice("grant", known.map(({ facts, from, until, positions }) =>
+    [facts.grant_id, say.grantLine(facts, dayText(from), until === null ? null : dayText(until), positions[0])]));
   const reason = reasonField();
-  const body = () => ({ grant_id: which.value, reason: reason.value });
+  const body = () => ({ grant_id: which.value, reason: reason.value.trim() });
   steps(view, say.revoke, [field(say.whichGrant, which), field(say.reason, reason, say.reasonHint)], {
     preview: () => preview(view, { revoke_grant: body() }),
     run: async (key) => {
       const done = await send(own(view, "revoke_grant"), { ...body(), ...environment(view) }, key);
-      const facts = known.find((one) => one.grant_id === which.value);
+      const { facts } = known.find((one) => one.facts.grant_id === which.value);
       return {
         position: done.position, undo: (undo) => send(own(view, "grant"), {
           entitlement: facts.entitlement, until: facts.until, reason: say.undoReason(done.position), ...environment(view),
@@ -177,7 +181,7 @@ export function link(view) {
   const kind = choice("kind", Object.entries(say.linkKinds));
   const id = el("input", { id: "linked", required: true, maxlength: 512, autocomplete: "off", spellcheck: "false" });
   const reason = reasonField();
-  const body = () => ({ [kind.value]: id.value.trim(), reason: reason.value });
+  const body = () => ({ [kind.value]: id.value.trim(), reason: reason.value.trim() });
   steps(view, say.link, [
     el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id), field(say.reason, reason, say.reasonHint),
   ], {
@@ -233,7 +237,7 @@ export function transfer(view, originals) {
   // What is nobody's is given by a transfer that is addressed to whoever gets it.
   const body = () => ({
     original_transaction_id: isNobodys() ? id.value.trim() : which.value,
-    to: isNobodys() ? view.view.customer : to.value.trim(), reason: reason.value, ...environment(view),
+    to: isNobodys() ? view.view.customer : to.value.trim(), reason: reason.value.trim(), ...environment(view),
   });
   steps(view, say.transfer, [field(say.purchase, which), idField, toField, field(say.reason, reason, say.reasonHint)], {
     preview: async () => [
@@ -281,7 +285,7 @@ export function extend(view, originals) {
   const reason = reasonField();
   const again = el("input", { type: "checkbox", id: "again" });
   const where = () => `v1/subscriptions/${path(which.value)}/actions/extend`;
-  const body = () => ({ days: Number(days.value), reason_code: code.value, reason: reason.value, again: again.checked, ...environment(view) });
+  const body = () => ({ days: Number(days.value), reason_code: code.value, reason: reason.value.trim(), again: again.checked, ...environment(view) });
   const time = (text) => timeText(millis(text));
   steps(view, say.extend, [
     el("p", {}, say.extendText), field(say.purchase, which), field(say.days, days), field(say.extendReason, code),

@@ -39,10 +39,19 @@ export class History {
   constructor(customer, environment, handlers) {
     [this.customer, this.environment, this.handlers] = [customer, environment, handlers];
     this.events = [];
+    // What each grant is of.
+    this.grants = new Map();
     this.isWhole = false;
     this.aborter = new AbortController();
     this.node = el("div", { id: "events" }, el("p", { class: "soft" }, words.loading));
     this.filter = "";
+  }
+
+  // An event in brief; of a grant that is taken back, what it was of.
+  brief(event) {
+    const { facts } = event;
+    if (facts.entitlement) this.grants.set(facts.grant_id, facts.entitlement);
+    return { ...brief(event), entitlement: this.grants.get(facts.grant_id) };
   }
 
   // What came since, behind whatever is being loaded already: no event is listed twice.
@@ -64,7 +73,7 @@ export class History {
           await this.loadAnew();
           break;
         }
-        this.events.push(...page.items.map(brief));
+        this.events.push(...page.items.map((event) => this.brief(event)));
         this.handlers.loaded(this.events);
         if (!page.has_more || this.events.length >= mostLoaded) {
           this.isWhole = !page.has_more;
@@ -83,7 +92,7 @@ export class History {
     for (let after = 0; after !== null && events.length < mostLoaded;) {
       const page = await get(`v1/customers/${path(this.customer)}/events`,
         { environment: this.environment, after, limit: pageSize }, this.aborter.signal);
-      events.push(...page.items.map(brief));
+      events.push(...page.items.map((event) => this.brief(event)));
       this.isWhole = !page.has_more;
       after = page.has_more ? page.next_after : null;
     }
@@ -121,7 +130,7 @@ export class History {
         el("ol", { class: "events" }, shown.map((event) => el("li", {},
           eventNumber(event.position, this.handlers.openEvent),
           el("span", {}, eventWords(event)),
-          el("span", { class: "soft" }, event.product ?? event.original ?? ""),
+          el("span", { class: "soft" }, event.product ?? event.entitlement ?? event.original ?? ""),
           el("span", { class: "soft when" }, timeElement(event.occurredAt ?? event.recordedAt),
             isLate(event) && el("small", {}, ` ${words.recorded} `, timeElement(event.recordedAt))))))));
   }

@@ -177,7 +177,9 @@ export const screenWords = {
     reason: "Why",
     reasonHint: "Kept in the log for good: name nobody in it.",
     whichGrant: "Which grant",
-    grantLine: (entitlement, reason) => `${entitlement}: ${reason}`,
+    grantLine: ({ entitlement, actor, reason }, from, until, position) => `${entitlement} · ${from}${actor ? ` by ${actor}` : ""}`
+      + ` · ${until ? `until ${until}` : "without an end"} · event ${position} · ${reason}`,
+    noReason: "Say why.",
     linkText: "What is of the other id becomes this customer’s, for the past as well.",
     linkKind: "What is linked",
     linkKinds: { customer_id: "another customer id", app_account_token: "an app account token", app_transaction_id: "an app transaction id" },

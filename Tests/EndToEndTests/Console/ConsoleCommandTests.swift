@@ -54,7 +54,16 @@ struct ConsoleCommandTests {
             try await stage.show(stage.cleo.id)
             try await browser.click("#do-revoke")
             try await browser.wait("document.querySelector('#grant')")
-            #expect(try await browser.text("#grant") == "premium: <b>goodwill</b>")
+            // Which of two it is: of when it is, by whom, until when, and as which event.
+            let line = try await browser.text("#grant") ?? ""
+            #expect(line.hasPrefix("premium · ") && line.hasSuffix("· <b>goodwill</b>"), "\(line)")
+            let head = try await stage.client.head()
+            #expect(line.contains(" by test · without an end · event \(head) "), "\(line)")
+            #expect(try await browser.text("#events li")?.contains("premium") == true)
+            // Spaces are no reason.
+            try await browser.type("   ", into: "#reason")
+            let isValid = try await browser.run("return document.querySelector('dialog form').checkValidity()")
+            #expect(isValid as? Bool == false)
             try await stage.foresee([("#reason", "given by mistake")])
             try await browser.click("#confirm")
             try await browser.wait("document.querySelector('#undo')")
@@ -162,6 +171,9 @@ struct ConsoleCommandTests {
             try await browser.type(stage.admin, into: "dialog.again #key")
             try await browser.press(Browser.Keys.enter)
             try await browser.wait("!document.querySelector('dialog.again')")
+            // Who hears the page is in the form again, of which nothing says any more that the session is over.
+            try await browser.wait("document.activeElement?.id === 'preview'")
+            #expect(try await browser.text("dialog .problem[role=alert]")?.isEmpty == true)
             #expect(try await browser.run("return document.querySelector('#reason').value") as? String == "made good")
             try await browser.click("#preview")
             try await browser.wait("document.querySelector('#confirm')")
@@ -171,9 +183,6 @@ struct ConsoleCommandTests {
         }
     }
 
-            // Who hears the page is in the form again, of which nothing says any more that the session is over.
-            try await browser.wait("document.activeElement?.id === 'preview'")
-            #expect(try await browser.text("dialog .problem[role=alert]")?.isEmpty == true)
     @Test("a transfer and a link show both sides before, move what they say, and are undone")
     func moving() async throws {
         try await ConsoleStage.with { stage in
