@@ -63,7 +63,7 @@ function description(event, view) {
     proof.scrollIntoView({ block: "nearest" });
   }, { id: "check-proof" });
   return [
-    el("p", { class: "lead" }, eventWords(kindOf(event))), undoing(view, event),
+    el("p", { class: "lead" }, eventWords(view?.history?.events.find((one) => one.position === event.position) ?? kindOf(event))), undoing(view, event),
     el("dl", { class: "tree" },
       line(screenWords.fields.type, id(event.type)), line(screenWords.fields.source, screenWords.eventSources[event.source] ?? event.source),
       line(screenWords.fields.occurred, event.occurred_at && timeElement(millis(event.occurred_at))),

@@ -28,6 +28,21 @@ export const eventWords = ({ type, subtype, ownership }) => words.eventTypes[`${
 // These may name somebody else.
 const aboutOthers = ["transferred", "transfer_undone", "ownership_conflict", "claimed"];
 
+// These tell that more happened than that something was bought or given.
+export const tying = ["linked", "claimed", "transferred", "transfer_undone", "ownership_conflict"];
+
+// What an answer of Stripe's states, by what it is called by and a key of its own; what counts most comes first.
+function statedOnWeb({ disputes = [], refunds = [], invoices = [], subscription }) {
+  const sum = (list, name) => list.reduce((all, one) => all + (one[name] ?? 0), 0);
+  const isPart = sum(refunds.filter((one) => one.status !== "failed" && one.status !== "canceled"), "amount") < sum(invoices, "amount_paid");
+  return [
+    ...disputes.map((one) => ["dispute", `${one.dispute} ${one.status}`]),
+    ...refunds.map((one) => [isPart ? "part" : "refund", `${one.refund} ${one.status}`]),
+    ...invoices.map((one) => ["paid", one.invoice]),
+    ...(subscription ? [["subscription", JSON.stringify(subscription)]] : []),
+  ];
+}
+
 // These move events from one customer's list to another's.
 const moving = ["linked", "transferred", "transfer_undone", "forgotten"];
 
@@ -38,20 +53,31 @@ export class History {
   // `handlers`: openEvent(position), loaded(events)
   constructor(customer, environment, handlers) {
     [this.customer, this.environment, this.handlers] = [customer, environment, handlers];
-    this.events = [];
-    // What each grant is of.
-    this.grants = new Map();
+    this.clear();
     this.isWhole = false;
     this.aborter = new AbortController();
     this.node = el("div", { id: "events" }, el("p", { class: "soft" }, words.loading));
     this.filter = "";
   }
 
-  // An event in brief; of a grant that is taken back, what it was of.
-  brief(event) {
-    const { facts } = event;
-    if (facts.entitlement) this.grants.set(facts.grant_id, facts.entitlement);
-    return { ...brief(event), entitlement: this.grants.get(facts.grant_id) };
+  clear() {
+    this.events = [];
+    // What was stated on the web so far, and what each grant is of.
+    [this.told, this.grants] = [new Set(), new Map()];
+  }
+
+  add(items) {
+    for (const event of items) {
+      const { facts } = event;
+      const one = brief(event);
+      const stated = statedOnWeb(facts);
+      // An answer of Stripe's says all that is known: it is called by what it adds.
+      if (event.type === "web_reading") one.subtype = stated.find(([, key]) => !this.told.has(key))?.[0];
+      for (const [, key] of stated) this.told.add(key);
+      if (facts.entitlement) this.grants.set(facts.grant_id, facts.entitlement);
+      one.entitlement = this.grants.get(facts.grant_id);
+      this.events.push(one);
+    }
   }
 
   // What came since, behind whatever is being loaded already: no event is listed twice.
@@ -73,7 +99,7 @@ export class History {
           await this.loadAnew();
           break;
         }
-        this.events.push(...page.items.map((event) => this.brief(event)));
+        this.add(page.items);
         this.handlers.loaded(this.events);
         if (!page.has_more || this.events.length >= mostLoaded) {
           this.isWhole = !page.has_more;
@@ -88,16 +114,23 @@ export class History {
   }
 
   async loadAnew() {
-    const events = [];
-    for (let after = 0; after !== null && events.length < mostLoaded;) {
+    const pages = [];
+    for (let after = 0; after !== null && pages.length * pageSize < mostLoaded;) {
       const page = await get(`v1/customers/${path(this.customer)}/events`,
         { environment: this.environment, after, limit: pageSize }, this.aborter.signal);
-      events.push(...page.items.map((event) => this.brief(event)));
+      pages.push(page.items);
       this.isWhole = !page.has_more;
       after = page.has_more ? page.next_after : null;
     }
-    this.events = events;
-    this.handlers.loaded(events);
+    this.clear();
+    for (const items of pages) this.add(items);
+    this.handlers.loaded(this.events);
+  }
+
+  // Where nobody is known any more, somebody may have been forgotten meanwhile.
+  loadAgain() {
+    this.loading = (this.loading ?? Promise.resolve()).then(() => this.loadAnew()).catch(() => {});
+    return this.loading;
   }
 
   // The events of these types, or all, as far as they are believed.
@@ -111,6 +144,11 @@ export class History {
     const isTied = events === this.events || events.some((event) => event.type === "linked" || event.type === "claimed");
     const named = (isTied ? events : []).filter((event) => !aboutOthers.includes(event.type)).map((event) => event.customer);
     return [...new Set(named)].filter((name) => name && name !== this.customer);
+  }
+
+  // Whether a purchase is told of as that of somebody of these ids.
+  hasOwn(original, ids) {
+    return this.known().some((event) => event.original === original && !aboutOthers.includes(event.type) && ids.includes(event.customer));
   }
 
   // `believed`: how many of the events, oldest first.

@@ -34,4 +34,35 @@ struct ConsoleFinderTests {
             try await stage.expectCleanConsole(allowing: ["status of 404", "status of 422"])
         }
     }
+
+    @Test("an answer of Stripe's is called by what it adds, and a refund of a part as that")
+    func readings() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            let called = try await browser.send(
+                "POST", "execute/async",
+                [
+                    "script": """
+                    const done = arguments[arguments.length - 1];
+                    import(document.querySelector("link[href$='history.js']").href).then(({ History, eventWords }) => {
+                        const history = new History("c", "production", {});
+                        const invoices = [{ invoice: "in_1", amount_paid: 999 }];
+                        const refund = (amount) => [{ refund: "re_1", amount, status: "succeeded" }];
+                        const dispute = [{ dispute: "dp_1", amount: 999, status: "lost" }];
+                        history.add([
+                            ["invoice.paid", { invoices }], ["web_reading", { invoices, refunds: refund(300) }],
+                            ["web_reading", { invoices, refunds: refund(300) }],
+                            ["web_reading", { invoices, refunds: refund(300), disputes: dispute }],
+                        ].map(([type, facts]) => ({ type, facts })));
+                        done(history.events.map(eventWords));
+                    }, (error) => done([String(error)]));
+                    """, "args": [Any](),
+                ])
+            let told = "told by Stripe when asked"
+            #expect(
+                called as? [String]
+                    == ["invoice paid", "a part refunded on the web, \(told)", told, "payment disputed, \(told)"])
+        }
+    }
 }
