@@ -100,11 +100,13 @@ export function paidBeside(held, { purchases, others }, ids, at) {
 }
 
 // How a period ends: one that is renewed does not run out.
-function endingOf({ ended_by: ending, ends_at: end }, { periods, will_renew: renews }, now) {
+function endingOf({ ended_by: ending, ends_at: end }, purchase, now) {
+  const { periods, will_renew: renews } = purchase;
   if (ending !== "expiry") return ending;
   const ends = millis(end);
   if (periods.some((one) => millis(one.starts_at) >= ends && millis(one.starts_at) <= ends + hour)) return "renewed";
-  return ends <= now ? "ran_out" : renews ? "renews" : ending;
+  if (ends <= now) return "ran_out";
+  return purchase.paused ? "paused" : !renews ? ending : purchase.awaits_consent ? "awaits_consent" : purchase.renews_as ? "renews_as" : "renews";
 }
 
 // When an entitlement reads otherwise, in order.

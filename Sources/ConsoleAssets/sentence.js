@@ -3,12 +3,12 @@
 import { timeText, millis } from "./time.js";
 import { words } from "./words.js";
 
-// Those of which the same is to be said, together. `tell` answers how access goes on, and how it was lost; it is left out of
-// what is only foreseen.
+// Those of which the same is to be said, together. `tell` answers how access goes on, how it is renewed, and how it was lost; it
+// is left out of what is only foreseen.
 export function grouped(entitlements, tell) {
   const groups = new Map();
   for (const one of entitlements) {
-    const key = sentence({ ...one, id: "" }, "", tell?.(one)) + one.state + one.gives_access;
+    const key = sentence({ ...one, id: "" }, "…", tell?.(one)) + one.state + one.gives_access;
     groups.set(key, [...(groups.get(key) ?? []), one]);
   }
   return [...groups.values()];
@@ -71,8 +71,8 @@ export function lossOf({ id }, [then, before]) {
 }
 
 // By the reason, not by the state alone: what is read out to a customer has to be what happened.
-function sentence(entitlement, name, { course, lost, isAhead } = {}) {
-  if (!entitlement.gives_access) return isAhead ? say.ahead(name, text(millis(entitlement.since))) : lossSentence(entitlement, name, lost);
+function sentence(entitlement, name, { course, renewal, lost, isInPart, isAhead } = {}) {
+  if (!entitlement.gives_access) return isAhead ? say.ahead(name, text(millis(entitlement.since))) : lossSentence(entitlement, name, lost, isInPart);
   if (!course && entitlement.until !== null) return foreseen(entitlement, name);
   const { until, next } = course ?? { until: null, next: [] };
   const end = text(until);
@@ -82,7 +82,7 @@ function sentence(entitlement, name, { course, lost, isAhead } = {}) {
     case "one_time_purchase":
       return goingOn(end ? say.paid(name, end) : isShared ? say.sharedForGood(name) : say.forGood(name), next);
     case "paid_period":
-      return end ? paidSentence(entitlement, name, course, isShared) : isShared ? say.sharedForGood(name) : say.forGood(name);
+      return end ? paidSentence(entitlement, name, course, isShared, renewal) : isShared ? say.sharedForGood(name) : say.forGood(name);
     case "renewal_pending": return goingOn(say.pending(name, end), next);
     case "leeway": return goingOn(say.leeway(name, end), next);
     case "grace_period":
@@ -98,8 +98,9 @@ const isOnWeb = ({ source }) => source === "web_checkout";
 const unpaid = ["grace_period", "past_due", "billing_retry", "renewal_pending", "billing_given_up"];
 
 // The reason is that of the state now, which may have come long after access was lost: the date goes with the reason of then.
-function lossSentence({ reason, since, source }, name, lost) {
-  const lostBy = isOnWeb({ source }) ? { ...say.lostBy, ...say.lostOnWebBy } : say.lostBy;
+function lossSentence({ reason, since, source }, name, lost, isInPart) {
+  const lostBy = isOnWeb({ source }) ? { ...say.lostBy, ...say.lostOnWebBy } : { ...say.lostBy };
+  if (isInPart) lostBy.refunded = lostBy.refunded_in_part;
   const now = lostBy[reason.code] ?? lostBy.expired;
   if (!lost) return say.none(name, now);
   const when = timeText(millis(since));
@@ -117,6 +118,21 @@ function foreseen({ until, reason, offer, ownership, source, will_renew: renews 
     reason.code === "paid_period" && renews !== null && (renews ? say.renews : ending({ source }))].filter(Boolean).join(" ");
 }
 
+// What is said of a renewal that is not simply made; `null` where it is, or there is none. `renewal` is what the store says of it,
+// and whether what is sold then gives the entitlement.
+export function renewalOf({ id, original_transaction_id: original }, purchases, catalog) {
+  const purchase = purchases.get(original);
+  if (!purchase) return null;
+  const { paused, awaits_consent: awaits, renews_as: as } = purchase;
+  const gives = (catalog?.products ?? []).some((one) => one.product_id === as && one.entitlements.includes(id));
+  return paused || awaits || as ? { paused, awaits, as, gives } : null;
+}
+
+function renewalSentence({ paused, awaits, as, gives }, name) {
+  if (paused) return say.paused;
+  return [as && say.renewsAs(as, gives ? null : name), awaits && say.awaitsConsent].filter(Boolean).join(" ");
+}
+
 const ending = (entitlement) => (isOnWeb(entitlement) ? say.isSetToEnd : say.doesNotRenew);
 
 const mostNext = 3;
@@ -129,7 +145,7 @@ function goingOn(start, next) {
 }
 
 // Access may last longer than what is paid for: by a grace period, or while the next renewal is waited for.
-function paidSentence({ will_renew: renews, offer, source }, name, { until, next, paid, trial, isTrialLast }, isShared) {
+function paidSentence({ will_renew: renews, offer, source }, name, { until, next, paid, trial, isTrialLast }, isShared, renewal) {
   const [first, ...others] = next;
   const isTrial = offer?.discount === "free_trial" && trial !== null;
   const isShort = paid !== null && paid < until - 1000;
@@ -142,6 +158,8 @@ function paidSentence({ will_renew: renews, offer, source }, name, { until, next
   const end = text(isShort && (renews || isOnWeb({ source })) ? paid : until);
   const start = isTrial ? say.trial(name, text(trial)) : isShared ? say.shared(name, end) : say.paid(name, end);
   // Without its periods nobody knows whether access lasts longer than what is paid for.
-  if (isRenewing && (first?.state ?? "active") === "active") return `${start} ${paid ? say.renewsThen : say.renews}`;
+  const isNext = isRenewing && (first?.state ?? "active") === "active";
+  if (renewal && (isNext || renewal.paused)) return goingOn(`${start} ${renewalSentence(renewal, name)}`, next);
+  if (isNext) return `${start} ${paid ? say.renewsThen : say.renews}`;
   return goingOn(renews === false && isTrialLast ? `${start} ${ending({ source })}` : start, next);
 }

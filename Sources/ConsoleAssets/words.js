@@ -83,7 +83,10 @@ export const words = {
     paidThenGrace: (name, paid, until) => `They have ${name} until ${until}: paid for until ${paid}, and from then on by a grace `
       + "period, for the renewal could not be charged.",
     renewsThen: "It renews by itself then.",
-    renews: "It renews by itself.",
+    renews: "It is set to renew.",
+    awaitsConsent: "It renews only if they agree to the higher price; that they did is not heard of yet.",
+    renewsAs: (product, name) => `It is to renew as ${product} then${name ? `, which does not give ${name}` : ""}.`,
+    paused: "It is paused: nothing is charged until it is resumed in Stripe, and it ends then if it is not.",
     doesNotRenew: "It will not renew.",
     // Of Stripe’s an end may be set that comes after further charges, or before the paid time is over.
     isSetToEnd: "It ends then, or on the date that is set for its end in Stripe.",
@@ -122,6 +125,7 @@ export const words = {
       replaced: "a later purchase took its place, and that one does not include it.",
       upgraded_elsewhere: "it was changed to another plan, of which nothing was heard.",
       // Where the reason is known by half.
+      refunded_in_part: "a part of it was refunded, and by the catalog that ends access.",
       unpaid: "the renewal could not be charged.",
       other: "what gave it until then ended.",
     },
@@ -214,7 +218,8 @@ export const words = {
     words.endings[ending] ?? null,
   ].filter(Boolean).join(" · ")}.`,
   endings: {
-    expiry: "ends", renewed: "renewed", renews: "renews by itself", ran_out: "ran out", superseded: "replaced by a later purchase", upgraded_elsewhere: "upgraded", revocation: "revoked",
+    expiry: "ends", renewed: "renewed", renews: "renews by itself", awaits_consent: "renews if they agree to the price", renews_as: "renews as something else",
+    paused: "paused", ran_out: "ran out", superseded: "replaced by a later purchase", upgraded_elsewhere: "upgraded", revocation: "revoked",
     cancellation: "ended before its time",
   },
 
