@@ -35,6 +35,7 @@ package enum ConsoleAssets {
         ConsoleAsset("find.js", PackageResources.find_js),
         ConsoleAsset("look.js", PackageResources.look_js),
         ConsoleAsset("customer.js", PackageResources.customer_js),
+        ConsoleAsset("said.js", PackageResources.said_js),
         ConsoleAsset("sentence.js", PackageResources.sentence_js),
         ConsoleAsset("picture.js", PackageResources.picture_js),
         ConsoleAsset("sliders.js", PackageResources.sliders_js),

@@ -3,6 +3,7 @@
 import { fileProblem, may, mayEverywhere, mayInEveryApp } from "./api.js";
 import { announce, button, el } from "./dom.js";
 import { isOfAppStore } from "./find.js";
+import { ownerOf } from "./lanes.js";
 import { words } from "./words.js";
 
 const say = words.commands;
@@ -21,15 +22,21 @@ function mayWrite(view, then) {
   const form = formOpener(view);
   const originals = [...then.purchases.keys(), ...[...then.others].filter(([, purchase]) => purchase).map(([id]) => id)];
   const grants = (then.grants ?? []).filter((one) => !one.isRevoked && (one.until === null || one.until > Date.now()));
-  const ofStore = originals.filter(isOfAppStore);
+  // What is another customer's is seen here by its name alone: it is moved, and given days, on the page of whose it is.
+  const owned = originals.filter((id) => {
+    const purchase = then.purchases.get(id) ?? then.others.get(id);
+    // What gives nothing has no period: its events say whose it is.
+    return purchase.periods.length === 0 ? view.history.hasOwn(id, view.ids()) : view.isOwn(ownerOf(purchase));
+  });
+  const ofStore = owned.filter(isOfAppStore);
   // What is nobody's is given to them as well, by a key of every app.
-  const mayTransfer = originals.length > 0 || mayInEveryApp("customers:write");
+  const mayTransfer = owned.length > 0 || mayInEveryApp("customers:write");
   return [
     mayInEveryApp("customers:write") && button(say.grant, form("grant"), { id: "do-grant" }),
     mayInEveryApp("customers:write") && may("events:read") && grants.length > 0
       && button(say.revoke, form("revoke", grants), { id: "do-revoke" }),
     mayInEveryApp("customers:write") && button(say.link, form("link"), { id: "do-link" }),
-    mayTransfer && button(say.transfer, form("transfer", originals), { id: "do-transfer" }),
+    mayTransfer && button(say.transfer, form("transfer", owned), { id: "do-transfer" }),
     originals.length > 0 && button(say.check, form("check", originals), { id: "do-check" }),
     ofStore.length > 0 && button(say.extend, form("extend", ofStore), { id: "do-extend" }),
   ];

@@ -4,18 +4,21 @@ import { fileProblem, get, may, path, Unreachable } from "./api.js";
 import { adjust } from "./address.js";
 import { Attention } from "./attention.js";
 import { announce, button, el, show, showChanged } from "./dom.js";
-import { environmentTag, isPinned, remember, seesAll, setPinned, showAlsoIn } from "./find.js";
+import { environmentTag, isPinned, remember, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
-import { patterns, Picture, stateShape } from "./picture.js";
-import { courseOf, grouped, groupSentence, lossesOf, lossOf } from "./sentence.js";
+import { patterns, Picture } from "./picture.js";
+import { claimedElsewhere, nobodyText, renewing, said } from "./said.js";
+import { lossesOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
-import { boundaries, citedStops, grantsOf, lanesOf, mostPurchases, paidBeside, purchaseEnds, readTimeline, span } from "./lanes.js";
+import { boundaries, citedStops, grantsOf, lanesOf, mostPurchases, ownerOf, purchaseEnds, readTimeline, span } from "./lanes.js";
 import { words } from "./words.js";
 
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
 const refreshEvery = 30000;
 const longestTimer = 2147483647;
+// Of purchases that decide nothing so many are read in any case.
+const mostOthers = 10;
 
 export class CustomerView {
   constructor(view, main, open) {
@@ -172,19 +175,24 @@ export class CustomerView {
       const [held, all, then] = await Promise.all([
         get(`${own}/entitlements`, moment, signal), whole, knownAt === null ? whole : this.timeline(knownAt, signal),
       ]);
+      const renewals = await renewing(held, then, moment, signal);
+      if ([...renewals.values()].some((one) => one.renews_as)) this.catalog ??= await get("v1/catalog").catch(() => null);
       const lost = await lossesOf(held, this.losses, (instant) => get(`${own}/entitlements`, { ...moment, at: instant }, signal), knownAt);
       if (mine !== this.generation) return;
       this.failed = false;
-      this.lost = lost;
+      [this.lost, this.renewing] = [lost, renewals];
       this.sliders.head = all.document.known_at;
       this.stale.hidden = true;
       this.now = at === null ? millis(held.at) : Date.now();
       this.problem.textContent = "";
+      if (this.shown?.at !== at || this.shown.knownAt !== knownAt) this.claimed = [];
       // What is on the screen from here on; what is asked for may be another moment already.
       this.shown = { at, knownAt };
-      this.showHeld(held, all, then);
-      this.explain(own, moment, mine, signal);
       this.answered = [held, all, then];
+      this.showHeld(held, all, then);
+      // Somebody may have been forgotten meanwhile, in another tab or elsewhere.
+      if (held.entitlements.length === 0 && all.document.entitlements.length === 0 && this.history?.events.length > 0) this.history.loadAgain();
+      this.explain(own, moment, mine, signal);
       this.showRight();
       this.waitForChange(then);
       // When somebody has stopped sliding.
@@ -241,9 +249,11 @@ export class CustomerView {
     const [, , then] = this.answered;
     const mine = this.generation;
     const query = { environment: this.view.environment, known_at: this.shown.knownAt };
-    const named = new Set(this.history.known().map((event) => event.original).filter(Boolean));
-    const left = [...named].filter((id) => !then.purchases.has(id) && !then.others.has(id))
-      .slice(0, Math.max(mostPurchases - then.purchases.size - then.others.size, 0));
+    // The newest first: it is the one that somebody writes about.
+    const named = new Set(this.history.known().map((event) => event.original).filter(Boolean).reverse());
+    const unheard = [...named].filter((id) => !then.purchases.has(id) && !then.others.has(id) && !then.ids.includes(id));
+    const left = unheard.slice(0, Math.max(mostPurchases - then.purchases.size - then.others.size, mostOthers - then.others.size, 0));
+    then.unread = then.ids.length - then.purchases.size + unheard.length - left.length;
     const orders = this.history.known(["granted", "grant_revoked"]).slice(-mostPurchases);
     const unread = orders.filter((event) => !this.facts.has(event.position));
     if (left.length === 0 && unread.length === 0 && then.grants !== null && then.grants.orders === orders.length) return;
@@ -286,36 +296,16 @@ export class CustomerView {
     this.right.removeAttribute("aria-busy");
   }
 
-  beside(held, then, at) {
-    const own = [this.view.customer, held.customer_id, ...this.names()];
-    const say = words.sentences;
-    return paidBeside(held, then, own, at).map(({ id, purchase, period }) => {
-      const until = period.expires_at === null ? null : timeText(millis(period.expires_at));
-      const isUnmapped = this.catalog && then.others.has(id) && !this.catalog.products.some((product) =>
-        product.product_id === period.product_id && product.entitlements.length > 0);
-      return el("p", { class: "beside" }, purchase.will_renew === null ? say.bought(period.product_id, until)
-        : say.beside(period.product_id, until, this.shown.at === null && purchase.will_renew), isUnmapped && ` ${say.unmapped}`);
-    });
-  }
-
   showHeld(held, all, then) {
     const at = this.shown.at ?? this.now;
-    const lanes = lanesOf(then, this.now);
+    const lanes = lanesOf(then, this.now, (purchase) => this.whose(purchase));
     const changes = boundaries(then.document);
     const [from, until] = span([...boundaries(all.document), ...purchaseEnds(all)], this.now);
     this.sliders.setSpan(Math.min(from, at), Math.max(until, at), changes);
     this.sliders.show(this.moment());
     this.picture.show({ lanes, now: this.now, at, from: Math.min(from, at), until: Math.max(until, at) });
     this.showKnown();
-    const tell = (one) => (one.gives_access ? { course: courseOf(one, then, at) }
-      : { lost: this.lost.has(one.since) ? lossOf(one, this.lost.get(one.since)) : null, isAhead: millis(one.since) > this.now });
-    showChanged(this.said,
-      held.entitlements.length === 0 ? this.nobody(held, all) : grouped(held.entitlements, tell).map((group) =>
-        el("p", { class: "sentence" }, group.map((one) => el("data", {
-          value: one.id, "data-entitlement": one.id, "data-state": one.state, "data-access": one.gives_access,
-        })), stateShape(group[0].state, 36, 18), " ", groupSentence(group, tell))),
-      this.beside(held, then, at),
-      then.unread > 0 && el("p", { class: "soft" }, words.unreadPurchases(then.unread)));
+    showChanged(this.said, said(this, held, all, then, at));
   }
 
   // Which moment it is, where it is not the present as far as it is known.
@@ -329,20 +319,20 @@ export class CustomerView {
     if (this.momentLine.textContent !== text) this.momentLine.textContent = text;
   }
 
-  nobody(held, all) {
-    if (held.also_in) {
-      return held.also_in.map((other) => el("p", { class: "sentence" }, words.knownElsewhere(words.environments[other]), " ",
-        button(words.lookThere, () => this.open({ customer: this.view.customer, environment: other }), { class: "link" })));
-    }
-    return el("p", { class: "sentence", id: "nobody" }, this.nobodyText(all));
+  // All ids that stand for the customer.
+  ids() {
+    return [this.view.customer, this.answered?.[0].customer_id, ...this.names()].filter(Boolean);
   }
 
-  nobodyText(all) {
-    const { at, knownAt } = this.shown;
-    const isKnown = all.document.entitlements.length > 0 || (this.history?.events.length ?? 0) > 0;
-    if (!seesAll()) return words.mayKnowNothing;
-    if (!isKnown) return words.nothingKnown(this.view.customer);
-    return at === null && knownAt === null ? words.neverHeld : words.heldNothing;
+  isOwn(id) {
+    return this.ids().includes(id);
+  }
+
+  // Of a purchase that is not theirs, whose it is; `null` of one that is.
+  whose(purchase) {
+    const owner = ownerOf(purchase);
+    if (purchase.periods.length === 0) return null;
+    return owner === null ? words.ofNobody : this.isOwn(owner) ? null : words.ofAnother(owner);
   }
 
   // The ids that are one customer, as far as is believed.
@@ -358,8 +348,9 @@ export class CustomerView {
     if (!this.history) return;
     const { knownAt } = this.shown ?? this.view;
     // Some of what may be put right is about events.
-    if (this.answered && this.history.events.length > 0 && !this.offersMore) {
-      this.offersMore = true;
+    const offersMore = this.history.events.length > 0;
+    if (this.answered && offersMore !== (this.offersMore ?? false)) {
+      this.offersMore = offersMore;
       this.showRight();
     }
     this.history.show(knownAt === null ? this.history.events.length : this.sliders.stopIndex(knownAt));
@@ -367,7 +358,7 @@ export class CustomerView {
     this.alsoKnown.hidden = names.length === 0;
     this.alsoKnown.textContent = names.length === 0 ? "" : words.alsoKnown(names.slice(0, 12));
     const nobody = document.getElementById("nobody");
-    const text = nobody && this.answered && this.shown && this.nobodyText(this.answered[1]);
+    const text = nobody && this.answered && this.shown && nobodyText(this, this.answered[1]);
     if (text && nobody.textContent !== text) nobody.textContent = text;
   }
 
@@ -387,7 +378,14 @@ export class CustomerView {
     this.waiting = setTimeout(async () => {
       try {
         const [document, { explanation }] = await Promise.all([get(`${own}/explain`, moment, signal), import("./why.js")]);
-        if (mine === this.generation) show(this.why, explanation(document, this.openEvent));
+        if (mine !== this.generation) return;
+        show(this.why, explanation(document, this.openEvent));
+        const claimed = await claimedElsewhere(this, document.conflicts, { environment: this.view.environment, known_at: moment.known_at }, signal);
+        if (mine !== this.generation) return;
+        if (JSON.stringify(claimed) !== JSON.stringify(this.claimed ?? [])) {
+          this.claimed = claimed;
+          if (this.answered && this.shown) this.showAgain();
+        }
       } catch (error) {
         if (error.name === "AbortError" || mine !== this.generation) return;
         show(this.why, el("p", { class: "problem" }, error.message || words.unreachable));

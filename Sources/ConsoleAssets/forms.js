@@ -7,6 +7,8 @@ import { announce, button, el, field, openDialog, show } from "./dom.js";
 import { screenWords } from "./screenwords.js";
 import { known as whereKnown, seesAll, unremember } from "./find.js";
 import { eventWords } from "./history.js";
+import { ownerOf } from "./lanes.js";
+import { ownersPage } from "./said.js";
 import { grouped, groupSentence } from "./sentence.js";
 import { stateShape } from "./picture.js";
 import { dayText, fieldInstant, millis, timeText } from "./time.js";
@@ -137,6 +139,7 @@ export async function grant(view) {
     field(say.until, until, say.untilHint), field(say.reason, reason, say.reasonHint),
   ], {
     preview: async () => [
+      await stranger(view, view.view.customer),
       names.size > 0 && !names.has(body().entitlement) && el("p", { class: "problem" }, say.noProductGives(body().entitlement)),
       await preview(view, { grant: body() }),
     ],
@@ -185,7 +188,7 @@ export function link(view) {
   steps(view, say.link, [
     el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id), field(say.reason, reason, say.reasonHint),
   ], {
-    preview: async () => [await stranger(view, `${kind.value === "app_transaction_id" ? "apple:" : ""}${id.value.trim()}`),
+    preview: async () => [await stranger(view, view.view.customer), await stranger(view, `${kind.value === "app_transaction_id" ? "apple:" : ""}${id.value.trim()}`),
       await preview(view, { link: body() })],
     run: async (key) => {
       const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
@@ -205,25 +208,51 @@ function takeBack(view, action, position, key) {
 }
 
 // What goes on first: a purchase is known by its product and its state, and not by its number.
-function purchaseChoice(view, originals) {
-  const [, , then] = view.answered;
+function purchaseChoice(view, originals, more) {
   const lines = originals.map((id) => {
-    const { state, periods = [] } = then.purchases.get(id) ?? then.others.get(id) ?? {};
+    const purchase = known(view, id);
+    const { state, periods = [] } = purchase ?? {};
     const last = periods.at(-1);
     const end = millis(last?.ends_at ?? null);
     const isOver = !last || (end !== null && end <= Date.now());
-    return [id, say.purchaseLine(last?.product_id, words.states[state], end && dayText(end), !isOver, id), isOver];
-  });
-  return choice("original", [...lines.filter((one) => !one[2]), ...lines.filter((one) => one[2])]);
+    const text = say.purchaseLine(last?.product_id, words.states[state], end && dayText(end), !isOver, id, purchase && view.whose(purchase));
+    return { id, text, isOver, from: millis(last?.starts_at ?? null) ?? 0 };
+  }).sort((one, other) => one.isOver - other.isOver || other.from - one.from);
+  return choice("original", [...lines.map(({ id, text }) => [id, text]), ...more]);
+}
+
+const known = (view, id) => view.answered[2].purchases.get(id) ?? view.answered[2].others.get(id);
+
+// Stands for one of which the id is typed: not all that somebody ever bought is listed.
+const typed = "typed";
+
+// A purchase that is chosen, or of which the id is typed; whose it is stands beneath, where it is not the customer's.
+function purchaseFields(view, originals, more = []) {
+  const which = purchaseChoice(view, originals, [...more, [typed, say.typedPurchase]]);
+  const id = el("input", { id: "typed-original", maxlength: 512, autocomplete: "off", spellcheck: "false" });
+  const idField = field(say.nobodysID, id);
+  const owner = el("p", { class: "soft", id: "owner", "aria-live": "polite" });
+  const adapt = () => {
+    id.required = which.value === typed;
+    idField.hidden = !id.required;
+    const purchase = known(view, which.value);
+    const other = purchase && view.whose(purchase);
+    show(owner, other && [say.isAnothers(other), " ", ownerOf(purchase) && ownersPage(view, ownerOf(purchase))]);
+  };
+  which.addEventListener("change", adapt);
+  adapt();
+  return { which, nodes: [field(say.purchase, which), owner, idField], value: () => (which.value === typed ? id.value.trim() : which.value) };
 }
 
 // Stands for a purchase that is nobody's, of which the id is typed.
 const nobodys = "nobodys";
 
 export function transfer(view, originals) {
-  const which = purchaseChoice(view, originals);
-  if (mayInEveryApp("customers:write")) which.append(el("option", { value: nobodys }, say.nobodys));
-  const id = el("input", { id: "nobodys", maxlength: 512, autocomplete: "off", spellcheck: "false" });
+  const { which, nodes, value } = purchaseFields(view, originals, mayInEveryApp("customers:write") ? [[nobodys, say.nobodys]] : []);
+  const { purchases, others } = view.answered[2];
+  // One that was given to them once and is nobody's now is at hand.
+  const loose = [...purchases, ...others].find(([, one]) => one?.periods.length > 0 && ownerOf(one) === null)?.[0];
+  const id = el("input", { id: "nobodys", value: loose ?? "", maxlength: 512, autocomplete: "off", spellcheck: "false" });
   const to = el("input", { id: "to", maxlength: 255, autocomplete: "off", spellcheck: "false" });
   const reason = reasonField();
   const [idField, toField] = [field(say.nobodysID, id, say.nobodysHint), field(say.to, to)];
@@ -236,10 +265,10 @@ export function transfer(view, originals) {
   adapt();
   // What is nobody's is given by a transfer that is addressed to whoever gets it.
   const body = () => ({
-    original_transaction_id: isNobodys() ? id.value.trim() : which.value,
+    original_transaction_id: isNobodys() ? id.value.trim() : value(),
     to: isNobodys() ? view.view.customer : to.value.trim(), reason: reason.value.trim(), ...environment(view),
   });
-  steps(view, say.transfer, [field(say.purchase, which), idField, toField, field(say.reason, reason, say.reasonHint)], {
+  steps(view, say.transfer, [nodes, idField, toField, field(say.reason, reason, say.reasonHint)], {
     preview: async () => [
       await stranger(view, body().to),
       sides(parties(await post(own(view, "transfer"), { ...body(), dry_run: true }))),
@@ -255,10 +284,10 @@ export function transfer(view, originals) {
 }
 
 export function check(view, originals) {
-  const which = purchaseChoice(view, originals);
-  steps(view, say.check, [el("p", {}, say.checkText), field(say.purchase, which)], {
+  const { nodes, value } = purchaseFields(view, originals);
+  steps(view, say.check, [el("p", {}, say.checkText), nodes], {
     run: async (key) => {
-      const done = await send(`v1/subscriptions/${path(which.value)}/actions/check`, environment(view), key);
+      const done = await send(`v1/subscriptions/${path(value())}/actions/check`, environment(view), key);
       const ledger = (one) => (one?.state ? words.states[one.state] : words.nothing);
       return {
         note: say.checked(ledger(done.before.ledger), storeSentence(done), ledger(done.after.ledger), done.agrees,
@@ -279,22 +308,24 @@ function storeSentence({ app, before: { store } }) {
 }
 
 export function extend(view, originals) {
-  const which = purchaseChoice(view, originals);
+  const { nodes, value } = purchaseFields(view, originals);
   const days = el("input", { type: "number", id: "days", min: 1, max: 90, required: true, value: "7" });
   const code = choice("reason-code", Object.entries(say.extendReasons));
   const reason = reasonField();
   const again = el("input", { type: "checkbox", id: "again" });
-  const where = () => `v1/subscriptions/${path(which.value)}/actions/extend`;
+  const where = () => `v1/subscriptions/${path(value())}/actions/extend`;
   const body = () => ({ days: Number(days.value), reason_code: code.value, reason: reason.value.trim(), again: again.checked, ...environment(view) });
   const time = (text) => timeText(millis(text));
   steps(view, say.extend, [
-    el("p", {}, say.extendText), field(say.purchase, which), field(say.days, days), field(say.extendReason, code),
+    el("p", {}, say.extendText), nodes, field(say.days, days), field(say.extendReason, code),
     field(say.reason, reason, say.reasonHint), el("div", { class: "field" }, el("label", {}, again, " ", say.again)),
   ], {
     preview: async () => {
       const plan = await post(where(), { ...body(), dry_run: true });
+      // The days would be another's, for good.
+      if (plan.customer_id !== null && !view.isOwn(plan.customer_id)) throw new Error(say.daysOfAnother(plan.customer_id));
       return [
-        el("div", { class: "sides" }, el("h4", {}, plan.product_id), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
+        el("div", { class: "sides" }, el("h4", {}, plan.product_id, " · ", plan.customer_id ?? words.ofNobody), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
           el("div", {}, el("h5", {}, say.after), el("p", {}, say.runsUntil(time(plan.would_expire_at))))),
         el("p", { class: "soft" }, say.extendedBefore(plan.extended_within_year)),
         plan.doubts.length > 0 && el("p", { class: "problem" }, say.doubts(plan.doubts)),

@@ -8,7 +8,8 @@ const hour = 3600000;
 const day = 24 * hour;
 export const mostPurchases = 40;
 
-export function lanesOf({ document, purchases, others, grants }, now) {
+// `whose` says of a purchase whose it is, where it is not the customer's.
+export function lanesOf({ document, purchases, others, grants }, now, whose) {
   const lanes = document.entitlements.map((one) => {
     const stretches = one.intervals.map((interval) => ({
       name: one.id, state: interval.state, from: millis(interval.from), until: millis(interval.until),
@@ -20,10 +21,10 @@ export function lanesOf({ document, purchases, others, grants }, now) {
       .filter((id) => id !== null || !grants);
     return {
       id: one.id, stretches,
-      purchases: [...ids.flatMap((id) => purchaseLanes(id, purchases, stretches, one, now)), ...granted(one.id, grants ?? [], now)],
+      purchases: [...ids.flatMap((id) => purchaseLanes(id, purchases, stretches, one, now, whose)), ...granted(one.id, grants ?? [], now)],
     };
   });
-  const unheard = [...others].filter(([, purchase]) => purchase).flatMap(([id]) => purchaseLanes(id, others, [], null, now));
+  const unheard = [...others].filter(([, purchase]) => purchase).flatMap(([id]) => purchaseLanes(id, others, [], null, now, whose));
   return unheard.length === 0 ? lanes : [...lanes, { id: words.otherPurchases, stretches: [], purchases: unheard }];
 }
 
@@ -36,7 +37,7 @@ function granted(entitlement, grants, now) {
   });
 }
 
-function purchaseLanes(id, purchases, stretches, one, now) {
+function purchaseLanes(id, purchases, stretches, one, now, whose) {
   if (id === null) {
     const granted = stretches.filter((_, index) =>
       one.intervals[index].source === "grant" && one.intervals[index].state === "active");
@@ -45,7 +46,7 @@ function purchaseLanes(id, purchases, stretches, one, now) {
   const purchase = purchases.get(id);
   if (!purchase) return [];
   const products = [...new Set(purchase.periods.map((period) => period.product_id))];
-  const name = `${products.at(-1) ?? ""} · ${id}`;
+  const name = [whose(purchase), products.at(-1) ?? "", id].filter((text) => text !== null).join(" · ");
   return [{ name, stretches: purchase.periods.flatMap((period) => {
     const shared = { name: id, positions: period.positions, detail: words.period(period, endingOf(period, purchase, now)) };
     const [from, until, revoked] = [period.starts_at, period.ends_at, period.revoked_at].map(millis);
@@ -60,8 +61,10 @@ function purchaseLanes(id, purchases, stretches, one, now) {
 export async function readTimeline({ customer, environment }, knownAt, signal) {
   const query = { environment, known_at: knownAt };
   const document = await get(`v1/customers/${path(customer)}/timeline`, query, signal);
-  const ids = [...new Set(document.entitlements.flatMap((one) =>
-    one.intervals.map((interval) => interval.original_transaction_id)).filter((id) => id !== null))];
+  const intervals = document.entitlements.flatMap((one) => one.intervals).filter((one) => one.original_transaction_id !== null);
+  // The newest first: it is the one that somebody writes about.
+  intervals.sort((one, other) => millis(other.from) - millis(one.from));
+  const ids = [...new Set(intervals.map((one) => one.original_transaction_id))];
   const purchases = new Map();
   const waiting = ids.slice(0, mostPurchases);
   const work = async () => {
@@ -70,7 +73,7 @@ export async function readTimeline({ customer, environment }, knownAt, signal) {
     }
   };
   await Promise.all([work(), work(), work(), work()]);
-  return { document, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
+  return { document, ids, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
 }
 
 // The grants of a customer, by the events of these and of their revocations, and by what each states.
@@ -127,6 +130,9 @@ export function citedStops(all) {
   return [...new Set(positions)].sort((one, other) => one - other)
     .map((position) => ({ position, type: null, recordedAt: null }));
 }
+
+// Whose a purchase is: `null` where it is nobody's, or one of which there is no period.
+export const ownerOf = (purchase) => purchase?.periods.at(-1)?.customer_id ?? null;
 
 // A little before the first change, and a little after the last and the present.
 export function span(instants, now) {

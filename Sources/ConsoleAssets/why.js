@@ -9,11 +9,16 @@ import { stateShape } from "./picture.js";
 const mostShown = 20;
 
 export function explanation(document, openEvent) {
-  if (document.entitlements.length === 0) return el("p", { class: "soft" }, words.nothingToExplain);
+  const { conflicts, entitlements } = document;
+  // Who has nothing has it, more often than not, because it is somebody else's.
+  const isFirst = !entitlements.some((one) => one.decision.gives_access);
+  const claimed = conflicts.length > 0 && el("section", { class: "why" }, el("h3", {}, words.conflicts),
+    cut(conflicts, (claim) => [claim.sentence, " ", events([claim.position], openEvent)]));
+  if (entitlements.length === 0) return [claimed, el("p", { class: "soft" }, words.nothingToExplain)];
   return [
-    alike(document.entitlements).map((group) => entitlement(group, openEvent)),
-    document.conflicts.length > 0 && el("section", { class: "why" }, el("h3", {}, words.conflicts),
-      cut(document.conflicts, (claim) => [claim.sentence, " ", events([claim.position], openEvent)])),
+    isFirst && claimed,
+    alike(entitlements).map((group) => entitlement(group, openEvent)),
+    !isFirst && claimed,
     el("p", { class: "soft" }, document.catalog.position > 0
       ? [words.catalogBy, " ", events([document.catalog.position], openEvent)] : words.noCatalog),
   ];

@@ -35,6 +35,17 @@ struct ConsoleFinderTests {
         }
     }
 
+    @Test("a key of one app says above what it answers that it sees that app alone")
+    func oneApp() async throws {
+        try await ConsoleStage.with { stage in
+            let app = stage.installation.world.bundleID
+            try await stage.signIn(try await stage.key("customers:read,events:read", "--app", app))
+            try await stage.show(stage.cleo.id)
+            try await stage.browser.wait("#as-far-as", says: "As far as \(app) goes")
+            try await stage.expectCleanConsole()
+        }
+    }
+
     @Test("an answer of Stripe's is called by what it adds, and a refund of a part as that")
     func readings() async throws {
         try await ConsoleStage.with { stage in

@@ -84,6 +84,7 @@ struct ConsoleStoreTests {
             // Two people who answer one complaint do not give twice, unless they say so.
             try await browser.click("#do-extend")
             try await stage.foresee([("#reason", "once more")])
+            #expect(try await browser.text("#outcome .problem")?.contains("less than 24 hours ago") == true)
             try await browser.click("#confirm")
             try await browser.wait("dialog .problem", says: "less than 24 hours ago")
             #expect(try await until(stage, stage.ann.id) == after)
