@@ -2,7 +2,8 @@
 ///
 /// Connections are made when first needed. One found dead before use is replaced unnoticed; after a failed attempt to
 /// connect, no other is made until a short backoff (50 ms, doubling to 1 s) has passed. A server may have no room for
-/// another connection and go on serving those it has: so while some are in use, callers wait for one of these.
+/// another connection and go on serving those it has: so while some are in use, callers wait for one of these. And as its
+/// room is shared with other programs, what has lain idle for a while is closed.
 package actor PostgresPool {
     package struct Limits: Sendable {
         /// Most connections open at a time.
@@ -11,11 +12,20 @@ package actor PostgresPool {
         package var waiters: Int
         /// How long a caller waits for one.
         package var wait: Duration
+        /// How long one may lie idle before it is closed.
+        package var idle: Duration
+        /// How many are not closed, however long they lie idle.
+        package var kept: Int
 
-        package init(connections: Int = 8, waiters: Int = 1024, wait: Duration = .seconds(5)) {
+        package init(
+            connections: Int = 8, waiters: Int = 1024, wait: Duration = .seconds(5), idle: Duration = .seconds(30),
+            kept: Int = 1
+        ) {
             self.connections = max(1, connections)
             self.waiters = waiters
             self.wait = wait
+            self.idle = idle
+            self.kept = kept
         }
     }
 
@@ -31,6 +41,14 @@ package actor PostgresPool {
         let continuation: CheckedContinuation<Void, any Error>
     }
 
+    private struct Idle {
+        let connection: PostgresConnection
+        let since: ContinuousClock.Instant
+    }
+
+    /// For how long a pool that gave up a connection makes no other beside those in use, so as not to take the place again.
+    private static let restraint = Duration.seconds(1)
+
     private let conninfo: String
     private let options: ConnectionOptions
     private let limits: Limits
@@ -39,18 +57,24 @@ package actor PostgresPool {
 
     /// Lent or being made; whoever holds a permit may take an idle connection or make one.
     private var permits: Int
-    private var idle: [PostgresConnection] = []
+    /// The last is lent first, so that those at the front lie idle for as long as fewer are enough.
+    private var idle: [Idle] = []
     /// Connections in use.
     private var lent = 0
     private var beingMade = 0
     /// The next connection that is given back is closed, because another pool needs its place.
     private var owesOne = false
+    private var restrainedUntil: ContinuousClock.Instant?
+    /// Waits until the first idle connection has lain there for too long.
+    private var closing: Task<Void, Never>?
     /// In the order of asking.
     private var waiters: [Want: [Waiter]] = [:]
     private var nextWaiter: UInt64 = 0
     private var isClosed = false
     private var failures = 0
     private var lastFailure: (error: PostgresError, retryAt: ContinuousClock.Instant)?
+    /// Since when there has been no connection and none could be made, and why; `nil` where nobody has tried.
+    package private(set) var lack: (since: ContinuousClock.Instant, error: PostgresError)?
 
     /// - Parameter lender: a pool of the same program on the same server that closes a connection where the server has no
     ///   room for the first of this one.
@@ -105,26 +129,54 @@ package actor PostgresPool {
     }
 
     private func giveBack(_ connection: PostgresConnection) {
-        if owesOne { owesOne = false } else { idle.append(connection) }
+        if owesOne, idle.count + lent > 0 {
+            restrainedUntil = clock.now + Self.restraint
+        } else {
+            idle.append(Idle(connection: connection, since: clock.now))
+            closeWhatLiesIdle()
+        }
+        owesOne = false
     }
 
-    /// Closes a connection, at once or when one is given back, so that the server has room for another pool's; returns
-    /// whether it was done at once.
+    /// Closes a connection, at once or when one is given back, so that the server has room for another pool's.
     ///
-    /// Two stay: other programs may be quicker to take the place.
+    /// - Returns: whether it does; one stays.
     private func giveUpConnection() -> Bool {
-        guard idle.count + lent > 2 else { return false }
-        if !idle.isEmpty {
-            idle.removeFirst()
-            return true
+        guard idle.count + lent > 1 else { return false }
+        restrainedUntil = clock.now + Self.restraint
+        if idle.isEmpty { owesOne = true } else { idle.removeFirst() }
+        return true
+    }
+
+    /// Closes what has lain idle for too long, and sees to it that this is looked at again.
+    private func closeWhatLiesIdle() {
+        guard closing == nil else { return }
+        let limit = clock.now - limits.idle
+        while idle.count + lent > limits.kept, let first = idle.first, first.since <= limit { idle.removeFirst() }
+        guard idle.count + lent > limits.kept, let first = idle.first else { return }
+        // The connection itself must not be kept by what waits.
+        let end = first.since + limits.idle
+        closing = Task { [weak self, clock] in
+            try? await clock.sleep(until: end)
+            await self?.lookAgain()
         }
-        owesOne = true
-        return false
+    }
+
+    private func lookAgain() {
+        closing = nil
+        if !isClosed { closeWhatLiesIdle() }
+    }
+
+    /// Has a connection open for whoever needs one next: where the last one was lost, another is made.
+    package func keepReady() async throws {
+        guard lent + beingMade == 0 else { return }
+        try await withConnection { _ in }
     }
 
     /// Refuses all who wait or come later, and closes idle connections; those in use close when they are given back.
     package func close() {
         isClosed = true
+        closing?.cancel()
         idle.removeAll()
         let refused = waiters.values.joined()
         waiters.removeAll()
@@ -145,23 +197,28 @@ package actor PostgresPool {
     // MARK: - Connections
 
     private func takeConnection() async throws(PostgresError) -> PostgresConnection {
-        if let connection = idle.popLast() { return connection }
+        if let last = idle.popLast() { return last.connection }
+        if lent > 0, let restrainedUntil, clock.now < restrainedUntil { throw Self.restrained }
         if let lastFailure, clock.now < lastFailure.retryAt { throw lastFailure.error }
         beingMade += 1
         do throws(PostgresError) {
             let connection = try await connect()
             beingMade -= 1
             failures = 0
-            lastFailure = nil
+            (lastFailure, lack) = (nil, nil)
             return connection
         } catch {
             beingMade -= 1
             failures += 1
             let backoff = Duration.milliseconds(min(1000, 25 << min(failures, 6)))
             lastFailure = (error, clock.now + backoff)
+            if lent == 0, idle.isEmpty { lack = (lack?.since ?? clock.now, error) }
             throw error
         }
     }
+
+    private static let restrained = PostgresError(
+        kind: .unavailable, message: "a connection was given up for another purpose, and the others stay in use")
 
     private func connect() async throws(PostgresError) -> PostgresConnection {
         do throws(PostgresError) {
@@ -169,9 +226,24 @@ package actor PostgresPool {
         } catch {
             // libpq does not say why: that there are too many connections, or anything else.
             guard lent == 0, let lender, await lender.giveUpConnection() else { throw error }
-            // The server ends a session a moment after it was closed.
-            try? await clock.sleep(for: .milliseconds(50))
-            return try await PostgresConnection.connect(conninfo, options: options)
+            return try await takePlace()
+        }
+    }
+
+    /// Connects once another connection has been closed.
+    ///
+    /// The server ends a session a moment after it was closed, or given back to be closed; and others want the place as well.
+    private func takePlace() async throws(PostgresError) -> PostgresConnection {
+        let end = clock.now + .milliseconds(600)
+        var pause = Duration.milliseconds(5)
+        while true {
+            try? await clock.sleep(for: pause)
+            do throws(PostgresError) {
+                return try await PostgresConnection.connect(conninfo, options: options)
+            } catch {
+                guard clock.now < end, !Task.isCancelled else { throw error }
+            }
+            pause = min(pause * 2, .milliseconds(100))
         }
     }
 

@@ -136,6 +136,6 @@ extension APIOperation {
 
     static let readReadiness = APIOperation(
         "readReadiness", .service, "Is it ready",
-        "The database is up, its schema is this program's, and the log can be read.",
+        "The database is up, its schema is this program's, the log can be read, and there is a connection that appends.",
         answer: .document(HealthDocument.self, #"{"status":"ready"}"#))
 }

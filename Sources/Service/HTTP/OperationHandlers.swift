@@ -26,7 +26,7 @@ struct OperationHandlers: Sendable {
         try .document(HealthDocument(status: "ok"))
     }
 
-    /// `GET /readyz`: the database is up, its schema is this program's, and the log can be read.
+    /// `GET /readyz`: the database is up, its schema is this program's, the log can be read, and it may be appended to.
     func ready(_ call: Call) async throws -> HTTPResponse {
         let standing: Readiness.Standing
         do {

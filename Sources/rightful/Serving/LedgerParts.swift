@@ -26,6 +26,7 @@ struct LedgerParts: Sendable {
     let logger: Logger
     /// Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
     private let writing: PostgresPool
+    private let appending: AppendingConnection
 
     var clock: LedgerClock { session.clock }
 
@@ -34,6 +35,10 @@ struct LedgerParts: Sendable {
     ) async throws {
         (self.session, self.logger) = (session, logger)
         let clock = session.clock
+        writing = session.pool(connections: 2)
+        appending = AppendingConnection(writing, logger)
+        // Before anything is asked that needs several connections at once.
+        try await appending.open()
         try await clock.compare(through: session.pool)
         let tokenKeys = configuration.tokenKeys(pool: session.pool)
         // Whoever serves makes these keys before it signs anything, so nobody did who has none in the database.
@@ -44,7 +49,6 @@ struct LedgerParts: Sendable {
         let ownID = try await tree.end().ownID
         self.ownID = ownID
         self.logKey = logKey.map { LogKey(name: LogKeyFile.name(configuration, ownID: ownID), privateKey: $0) }
-        writing = session.pool(connections: 2)
         writer = LedgerWriter(pool: writing, clock: clock) { [metrics, appended] batch in
             metrics.record(batch)
             appended.ring()
@@ -97,6 +101,7 @@ struct LedgerParts: Sendable {
     func work(_ watch: WorkWatch, signing passKeys: PassKeyFiles) -> [BackgroundWork] {
         let pool = session.pool
         var work: [BackgroundWork] = [
+            appending.run,
             BackgroundProjections(
                 rebuilder: Rebuilder(pool: pool, limits: Self.rebuildLimits), views: ViewProjector(pool: pool),
                 seen: SeenProjector(pool: pool), tree: TreeProjector(pool: pool), charts: ChartProjector(pool: pool),
@@ -112,6 +117,12 @@ struct LedgerParts: Sendable {
         ]
         if let cluster = session.cluster { work.append(EmbeddedKeeper(cluster: cluster, logger: logger).run) }
         return work
+    }
+
+    /// Why this service is not ready; `nil` when it may be.
+    func readinessRefusal() async throws -> String? {
+        if let refusal = try await session.readinessRefusal() { return refusal }
+        return await appending.refusal()
     }
 
     /// Takes no more work than what it has begun.

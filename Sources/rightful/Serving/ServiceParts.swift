@@ -52,7 +52,7 @@ struct ServiceParts: Sendable {
                 sha256: { Digest(SHA256.hash($0)) ?? .zero }, now: now),
             ledger: LedgerAccess(
                 writer: writer, keys: ledger.keys, tokens: ledger.tokens, commandKeys: ledger.commandKeys,
-                ledgerID: ledger.ownID, logKey: ledger.logKey, schemaRefusal: { try await session.readinessRefusal() }),
+                ledgerID: ledger.ownID, logKey: ledger.logKey, schemaRefusal: { try await ledger.readinessRefusal() }),
             trust: StoreTrust(
                 notifications: verifier, statements: StatementVerifier(jws: jws, apps: apps),
                 devices: configuration.apps.deviceTrust),

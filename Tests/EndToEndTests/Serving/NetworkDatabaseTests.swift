@@ -17,7 +17,7 @@ struct NetworkDatabaseTests {
     }
 
     /// An installation that has migrated a server's database.
-    private static func migrated(_ server: NetworkServer) async throws -> Installation {
+    static func migrated(_ server: NetworkServer) async throws -> Installation {
         let installation = try await Installation(isFresh: true)
         try configure(installation, server.url("server", parameters: "sslmode=disable"))
         try await installation.rightful(

@@ -1,0 +1,99 @@
+import Foundation
+import PostgresClient
+import TestSupport
+import Testing
+
+/// Services on a server with little room for connections, which they share.
+@Suite(
+    "Services that share few connections", .serialized,
+    .enabled(if: NetworkServer.address != nil, "needs an address that is not a loopback one"))
+struct ScarceConnectionsTests {
+    private static func sessions(_ superuser: PostgresConnection) async throws -> Int64 {
+        try await superuser.query("SELECT count(*) FROM pg_stat_activity WHERE usename = 'server'").row(0).int(0)
+    }
+
+    private static func grant(_ client: HTTPClient, _ key: String, to customer: String) async throws -> Int {
+        try await client.send(
+            "POST", "/v1/customers/\(customer)/actions/grant",
+            body: Array(#"{"entitlement":"pro","reason":"a test"}"#.utf8), headers: ["Authorization": "Bearer \(key)"]
+        ).status
+    }
+
+    /// What `/readyz` answers, once it has the status and the words that are waited for, or half a minute is over.
+    private static func readiness(
+        _ client: HTTPClient, toBe status: Int, with words: String = ""
+    ) async throws -> (status: Int, text: String) {
+        let start = ContinuousClock.now
+        while true {
+            let answer = try await client.send("GET", "/readyz")
+            if answer.status == status, words.isEmpty || answer.text.contains(words) { return (status, answer.text) }
+            if start.duration(to: .now) > .seconds(30) { return (answer.status, answer.text) }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+    }
+
+    @Test("one that starts beside another that has used nearly all is ready only once it can append, which it then can")
+    func shared() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await NetworkDatabaseTests.migrated(server)
+        defer { installation.remove() }
+        let superuser = try await PostgresConnection.connect(server.url("superuser", parameters: "sslmode=disable"))
+        let first = try await ServiceProcess.start(installation)
+        let key = try await installation.adminKey()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<40 {
+                group.addTask {
+                    // Each has connections of its own.
+                    let client = HTTPClient(first.url)
+                    for part in 0..<5 {
+                        _ = try await client.send(
+                            "GET", "/v1/customers/c\(number)-\(part)/timeline",
+                            headers: ["Authorization": "Bearer \(key)"])
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        let used = try await Self.sessions(superuser)
+        #expect(used > 8, "nothing was tested")
+        try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT \(used + 1)")
+        let second = try await ServiceProcess.start(installation)
+        for (number, service) in [first, second].enumerated() {
+            let client = HTTPClient(service.url)
+            #expect(try await client.send("GET", "/readyz").status == 200)
+            for part in 0..<5 { #expect(try await Self.grant(client, key, to: "g\(number)-\(part)") == 200) }
+        }
+        #expect(first.stop() == 0 && second.stop() == 0)
+    }
+
+    @Test("one that can read and not append is not ready, and says so; it goes on once there is room")
+    func unready() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await NetworkDatabaseTests.migrated(server)
+        defer { installation.remove() }
+        let superuser = try await PostgresConnection.connect(server.url("superuser", parameters: "sslmode=disable"))
+        // As nobody has served, the first start records keys.
+        #expect(try await ServiceProcess.start(installation).stop() == 0)
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url)
+        #expect(try await Self.readiness(client, toBe: 200).status == 200)
+        // The connection that has appended nothing yet says what every session begins with, or what becomes of its plans.
+        try await superuser.execute(
+            script: """
+                ALTER ROLE server CONNECTION LIMIT 1;
+                SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+                WHERE usename = 'server' AND (query LIKE 'SET search_path%' OR query = 'DISCARD PLANS')
+                """)
+        let words = "could be made that appends"
+        let refused = try await Self.readiness(client, toBe: 503, with: words)
+        #expect(refused.status == 503 && refused.text.contains(words), "\(refused.text)")
+        #expect(service.logText.contains("there is no connection that appends"), "\(service.logText)")
+        try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT -1")
+        #expect(try await Self.readiness(client, toBe: 200).status == 200)
+        #expect(try await Self.grant(client, key, to: "ann") == 200)
+        #expect(service.stop() == 0)
+    }
+}
