@@ -13,7 +13,7 @@ final class RawSession {
         try send(
             nil,
             Self.integer(196_608) + Self.text("user") + Self.text(settings["user"]) + Self.text("database")
-                + Self.text(settings["dbname"]) + [0])
+                + Self.text(settings["dbname"]) + Self.text("application_name") + Self.text("rightful") + [0])
         try read(until: UInt8(ascii: "Z"))
     }
 
@@ -28,6 +28,12 @@ final class RawSession {
         }
         try send(UInt8(ascii: "H"), [])
         for _ in statements { try read(until: UInt8(ascii: "C")) }
+    }
+
+    /// Begins to copy into a table, and sends no row.
+    func beginCopy(_ statement: String) throws {
+        try send(UInt8(ascii: "Q"), Self.text(statement))
+        try read(until: UInt8(ascii: "G"))
     }
 
     /// Runs a statement; returns the one value of its one row.

@@ -84,21 +84,8 @@ struct LockedAppend: Sendable {
     }
 
     /// Ends sessions that hold the head, or write events, while their program does not move.
-    ///
-    /// The server's own timeouts end a session that is idle in a transaction, and one whose statement takes long. One
-    /// whose program stopped half-way through sending a batch is neither, and would hold the ledger until it goes on.
     private func endStalledHolders() async {
-        _ = try? await pool.withConnection { connection in
-            try connection.query(
-                """
-                SELECT pg_terminate_backend(activity.pid) FROM pg_locks AS lock JOIN pg_stat_activity AS activity USING (pid)
-                WHERE lock.locktype = 'relation' AND lock.granted AND lock.mode IN ('RowShareLock', 'RowExclusiveLock')
-                    AND lock.relation IN ('ledger_head'::regclass, 'event'::regclass)
-                    AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-                    AND activity.usename = current_user AND activity.state = 'active'
-                    AND activity.wait_event IN ('ClientRead', 'ClientWrite')
-                    AND activity.state_change < clock_timestamp() - $1 * interval '1 millisecond'
-                """, [.double(Double(limits.stalledMilliseconds))])
-        }
+        let limit = Duration.milliseconds(limits.stalledMilliseconds)
+        try? await pool.withConnection { try StalledSessions.end(stalledFor: limit, on: $0) }
     }
 }

@@ -54,6 +54,10 @@ extension PostgresPool {
         } catch let error as CancellationError {
             throw error
         } catch {
+            // Whoever holds what was waited for may be gone without the server's knowing.
+            if (error as? PostgresError)?.kind == .lockTimeout {
+                try? await withConnection { try StalledSessions.end(on: $0) }
+            }
             throw LedgerError(error, doing: what)
         }
     }

@@ -60,16 +60,21 @@ struct LogFollower: Sendable {
     private let work: String
     private let pageEvents: Int64
     private let former: FormerVersion
+    private let skipped: SkippedRows
 
     /// - Parameters:
     ///   - work: what is done, for people, such as "counting what the log speaks of".
     ///   - pageEvents: through how many positions a page goes at the most.
-    init(_ row: ProjectionRow, _ pool: PostgresPool, doing work: String, pageEvents: Int64, former: FormerVersion) {
+    init(
+        _ row: ProjectionRow, _ pool: PostgresPool, doing work: String, pageEvents: Int64, former: FormerVersion,
+        skipped: SkippedRows = SkippedRows()
+    ) {
         self.row = row
         self.pool = pool
         self.work = work
         self.pageEvents = pageEvents
         self.former = former
+        self.skipped = skipped
     }
 
     // MARK: - Going on
@@ -131,7 +136,7 @@ struct LogFollower: Sendable {
         try await run { connection in
             // A look first: an idle service writes nothing.
             if try row.isCurrent(on: connection) { return .done }
-            return try connection.transaction { connection in
+            let progress: Progress = try connection.transaction { connection in
                 guard let checkpoint = try lock(on: connection) else { return .elsewhere }
                 let head = try Statements.headPosition(on: connection)
                 guard head > checkpoint else { return .done }
@@ -141,6 +146,8 @@ struct LogFollower: Sendable {
                 let passed = Stretch(start: checkpoint, end: end)
                 return end == head ? .reachedHead(passed) : .wentThrough(passed)
             }
+            try row.note(isElsewhere: progress == .elsewhere, in: skipped, on: connection)
+            return progress
         }
     }
 

@@ -69,6 +69,12 @@ struct ProjectionRow: Sendable {
         ).first?.int(0)
     }
 
+    /// Notes whether another process holds the lock, with no transaction open; one that is gone does not keep it.
+    func note(isElsewhere: Bool, in skipped: SkippedRows, on connection: isolated PostgresConnection) throws {
+        guard isElsewhere else { return skipped.noteTaken() }
+        try skipped.noteSkipped(on: connection) { try checkpoint(on: $0) }
+    }
+
     /// Notes the position up to which everything is derived.
     func note(_ checkpoint: Int64, on connection: isolated PostgresConnection) throws {
         try connection.query(

@@ -22,6 +22,7 @@ package struct WebhookProjector: Sendable {
     private let patience: Duration
     private let catalogs = CatalogCache()
     private let clockAhead: ClockAheadDetector
+    private let skipped: SkippedRows
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
     private let teller: any PurchaseTeller
@@ -38,7 +39,7 @@ package struct WebhookProjector: Sendable {
     ///   - show: an answer as it is sent; what is sent alike is no change.
     package init(
         pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64, patience: Duration = .seconds(1),
-        settle: Duration = .seconds(600), teller: any PurchaseTeller,
+        settle: Duration = .seconds(600), skipped: SkippedRows = SkippedRows(), teller: any PurchaseTeller,
         showDrift: @escaping @Sendable (FoundDrift) throws -> [UInt8],
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
@@ -47,6 +48,7 @@ package struct WebhookProjector: Sendable {
         self.pageCustomers = pageCustomers
         self.teller = teller
         self.patience = patience
+        self.skipped = skipped
         clockAhead = ClockAheadDetector(settle: settle)
         self.showDrift = showDrift
         self.show = show
@@ -76,9 +78,11 @@ package struct WebhookProjector: Sendable {
                 (present, isSearched) = (nil, false)
             }
             if !isSearched, let next = try Self.idleUntil(now, on: connection) { return .done(until: next) }
-            return try connection.transaction { connection in
+            let progress = try connection.transaction { connection in
                 try step(now: now, present, isSearched: isSearched, on: connection)
             }
+            try Self.row.note(isElsewhere: progress == .elsewhere, in: skipped, on: connection)
+            return progress
         }
     }
 

@@ -70,6 +70,9 @@ package struct ConnectionOptions: Sendable {
     /// A commit that has not reached the disk is never acknowledged: where the server has `synchronous_commit` off, it is
     /// `local` here; whatever else the server has waits for the disk, or for more.
     ///
+    /// A client whose machine vanished, or whose network did, is noticed by the server as soon as the server is by a client:
+    /// within a minute. On a Unix socket these settings do nothing, and a server that does not know them goes without.
+    ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
     /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. Only the
     /// search path must not be lost, so `migrate` gives it to the roles as well; and where `synchronous_commit` would be,
@@ -78,6 +81,10 @@ package struct ConnectionOptions: Sendable {
         """
         SET search_path = \(Self.searchPath);
         SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off';
+        SELECT set_config(name, value, false)
+        FROM (VALUES ('tcp_keepalives_idle', '30'), ('tcp_keepalives_interval', '10'), ('tcp_keepalives_count', '3'),
+            ('tcp_user_timeout', '60000')) AS setting (name, value)
+        WHERE current_setting(name, true) IS NOT NULL;
         SET statement_timeout = \(max(0, statementTimeoutMilliseconds));
         SET lock_timeout = \(max(0, lockTimeoutMilliseconds));
         SET idle_in_transaction_session_timeout = \(max(0, idleInTransactionTimeoutMilliseconds));

@@ -96,4 +96,20 @@ struct ScarceConnectionsTests {
         #expect(try await Self.grant(client, key, to: "ann") == 200)
         #expect(service.stop() == 0)
     }
+
+    @Test("the server's side of a session looks as soon as the service's own whether the other machine is still there")
+    func keepalives() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let connection = try await PostgresConnection.connect(server.url("server", parameters: "sslmode=disable"))
+        for (name, value) in [
+            ("tcp_keepalives_idle", "30"), ("tcp_keepalives_interval", "10"), ("tcp_keepalives_count", "3"),
+            ("tcp_user_timeout", "60000"),
+        ] {
+            let set = try await connection.query(
+                "SELECT setting FROM pg_settings WHERE name = $1", [.text(name)]
+            ).row(0).text(0)
+            #expect(set == value, "\(name)")
+        }
+    }
 }

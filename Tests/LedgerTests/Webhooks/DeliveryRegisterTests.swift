@@ -61,7 +61,7 @@ struct DeliveryRegisterTests {
     }
 
     /// Adds an endpoint and a message that is due to it.
-    private static func addMessage(to ledger: TestLedger) async throws {
+    static func addMessage(to ledger: TestLedger) async throws {
         _ = try await ledger.pool.withConnection { connection in
             try connection.query(
                 "INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, types) VALUES (1, 'we', 1, '', '{2}')"

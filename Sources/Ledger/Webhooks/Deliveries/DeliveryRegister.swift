@@ -80,14 +80,18 @@ package struct DeliveryRegister: Sendable {
     let pool: PostgresPool
     private let patience: Duration
     private let retryPage: Int
+    private let skipped: SkippedRows
     /// The same for endpoints of RevenueCat's format, at the least, in seconds: their receivers have a minute for an answer.
     private static let longPatience = 90
 
     /// - Parameters:
     ///   - patience: after how long another process may send what was handed out; more than an attempt takes.
     ///   - retryPage: of how many deliveries at once the next try is put forward.
-    package init(pool: PostgresPool, patience: Duration = .seconds(60), retryPage: Int = 5000) {
-        (self.pool, self.patience, self.retryPage) = (pool, patience, retryPage)
+    package init(
+        pool: PostgresPool, patience: Duration = .seconds(60), retryPage: Int = 5000,
+        skipped: SkippedRows = SkippedRows()
+    ) {
+        (self.pool, self.patience, self.retryPage, self.skipped) = (pool, patience, retryPage, skipped)
     }
 
     /// Takes what is due, of those endpoints first that wait the longest.
@@ -107,8 +111,11 @@ package struct DeliveryRegister: Sendable {
                 "SELECT EXISTS (SELECT FROM webhook_endpoint WHERE \(Self.isReady("statement_timestamp()")))",
                 [.int(ledgerID), .textArray(full)]
             ).row(0).bool(0)
-            guard isDue else { return [] }
-            return try connection.transaction { connection in
+            guard isDue else {
+                skipped.noteTaken()
+                return []
+            }
+            let due: [DueDelivery]? = try connection.transaction { connection in
                 // First the locks: what is added until then is seen by what follows, and whatever comes later moves the row again.
                 let ready = try connection.query(
                     """
@@ -120,7 +127,7 @@ package struct DeliveryRegister: Sendable {
                 ).rows.map { (endpoint: try $0.text(0), isHurried: try $0.bool(1)) }.sorted {
                     $0.endpoint < $1.endpoint
                 }
-                guard !ready.isEmpty else { return [] }
+                guard !ready.isEmpty else { return nil }
                 try Outbox.retryNow(ready.filter(\.isHurried).map(\.endpoint), limit: retryPage, on: connection)
                 return try connection.query(
                     Self.taking,
@@ -131,6 +138,13 @@ package struct DeliveryRegister: Sendable {
                     ]
                 ).rows.map { try DueDelivery($0) }
             }
+            if due != nil {
+                skipped.noteTaken()
+            } else {
+                // Whoever sends to them all lets go of them in between.
+                try skipped.noteSkipped(on: connection) { _ in 0 }
+            }
+            return due ?? []
         }
     }
 
