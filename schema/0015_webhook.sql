@@ -26,6 +26,9 @@ CREATE TABLE webhook_endpoint (
     is_paused boolean NOT NULL DEFAULT false,
     -- When the next delivery is due, at the latest; NULL where none is.
     due_at timestamptz,
+    -- What the database's clock said when something was last made due, now or later. Where that lies ahead, the clock was: what it
+    -- made due later is due.
+    clock_at timestamptz,
     -- Since when nothing was taken; NULL where the last attempt was.
     failing_since timestamptz,
     -- Whether the service's log says so.

@@ -25,6 +25,8 @@ package struct WebhookDispatcher: Sendable {
         package var gather = Duration.milliseconds(10)
         /// After something failed that is not the receivers': the database is away.
         package var retry = Duration.seconds(1)
+        /// Between looks whether the database's clock went back.
+        package var clock = Duration.seconds(5)
         /// Between looks for deliveries that are too old to be kept.
         package var prune = Duration.seconds(3600)
         /// Before the first of them, in which a wrong clock may still be set.
@@ -102,6 +104,11 @@ package struct WebhookDispatcher: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await noteOutcomes(of: work) }
             group.addTask { await upkeep.run(watch) }
+            group.addTask {
+                await WebhookHaste(
+                    register: register, endpoints: endpoints, interval: intervals.clock, logger: logger
+                ) { bell.ring() }.run()
+            }
             group.addTask {
                 await withDiscardingTaskGroup { attempts in
                     while !Task.isCancelled {

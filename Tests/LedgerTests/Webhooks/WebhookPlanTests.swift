@@ -64,6 +64,8 @@ struct WebhookPlanTests {
                 #expect(try await list.deliveries(of: "we_1", after: 0, limit: 100, state: listed).count == count)
             }
             #expect(try await list.redeliver(.failed, to: "we_1", after: Int64(Self.bulk)).count == 0)
+            try await owner.execute(script: "UPDATE webhook_endpoint SET clock_at = clock_timestamp() + interval '1 h'")
+            #expect(try await DeliveryRegister(pool: pool).hurryAfterClockAhead() == ["we_1"])
             for (pattern, index) in [
                 ("SELECT number FROM webhook_message%at < %", "webhook_message_at"),
                 ("SELECT endpoint.endpoint, endpoint.failing_since%", "webhook_delivery_waiting"),
@@ -71,6 +73,7 @@ struct WebhookPlanTests {
                 ("SELECT delivery.number, delivery.state%state = 3%", "webhook_delivery_failed"),
                 ("SELECT delivery.number, delivery.state%state = 1%", "webhook_delivery_waiting"),
                 ("WITH chosen%", "webhook_delivery_failed"),
+                ("UPDATE webhook_delivery SET due_at = clock_timestamp() + make_interval%", "webhook_delivery_due"),
             ] {
                 let plan = try await Self.plan(pattern, pool)
                 #expect(plan.contains(index), "\(state), \(pattern): \(plan)")

@@ -59,6 +59,30 @@ struct WebhookUpkeepTests {
         }
     }
 
+    @Test("once the database's clock is right that was ahead, what failed meanwhile is sent, and the log says so")
+    func databaseClockAhead() async throws {
+        let rig = try await ServiceRig.make()
+        let isWell = Tally(0)
+        let receiver = try Receiver { _, _ in isWell.isUp ? .answer(200, "") : .reset }
+        let made = try await rig.endpoint(receiver, #","types":["entitlements.changed"]"#)
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
+        _ = try await rig.command("grant", "c-1", Self.grant)
+        try await rig.telling {
+            while try await rig.get(path).json["failing_since"] == .null {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        let owner = try await rig.database.owner()
+        try await owner.execute(
+            script: """
+                UPDATE webhook_delivery SET due_at = due_at + interval '1 h';
+                UPDATE webhook_endpoint SET due_at = due_at + interval '1 h', clock_at = clock_at + interval '1 h'
+                """)
+        isWell.put(1)
+        try await rig.telling { try await receiver.wait("what failed") { $0.count == 1 } }
+        #expect(rig.log.lines.contains { $0.contains("the database's clock went back") })
+    }
+
     @Test("once a receiver is well again nobody waits for the next try")
     func mended() async throws {
         let rig = try await ServiceRig.make()

@@ -80,7 +80,8 @@ extension DeliveryRegister {
                             AND delivery.state = \(Self.waiting)
                         RETURNING delivery.endpoint
                     )
-                    UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp())
+                    UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp()),
+                        clock_at = greatest(clock_at, clock_timestamp())
                     WHERE ledger_id = $1 AND endpoint IN (SELECT endpoint FROM given)
                     """,
                     [

@@ -78,11 +78,11 @@ package struct DeliveryRegister: Sendable {
     package static let endpointLimit = 64
 
     let pool: PostgresPool
-    private let patience: Duration
+    let patience: Duration
     private let retryPage: Int
     private let skipped: SkippedRows
     /// The same for endpoints of RevenueCat's format, at the least, in seconds: their receivers have a minute for an answer.
-    private static let longPatience = 90
+    static let longPatience = 90
 
     /// - Parameters:
     ///   - patience: after how long another process may send what was handed out; more than an attempt takes.
@@ -190,7 +190,7 @@ package struct DeliveryRegister: Sendable {
                     (SELECT min(later.due_at) FROM webhook_delivery AS later
                      WHERE later.ledger_id = $1 AND later.endpoint = rest.endpoint AND later.due_at > statement_timestamp()),
                     CASE WHEN rest.is_taken THEN statement_timestamp() + make_interval(secs => rest.patience) END)
-                END
+                END, clock_at = greatest(endpoint.clock_at, clock_timestamp())
             FROM (
                 SELECT endpoint, patience, bool_or(is_due) AS is_taken, bool_or(number IS NOT NULL AND NOT is_due) AS is_more
                 FROM found GROUP BY endpoint, patience

@@ -30,7 +30,8 @@ package struct EndpointTurn: Sendable, Hashable {
                 is_failure_told = CASE WHEN outcome.fails_since IS NULL THEN false ELSE outcome.is_failure_told
                     OR coalesce(outcome.fails_since <= outcome.failed_at - interval '\(DeliveryRegister.longFailure) s', false) END,
                 held_until = greatest(endpoint.held_until, clock_timestamp() + outcome.hold * interval '1 ms'),
-                due_at = least(endpoint.due_at, clock_timestamp() + outcome.pause * interval '1 ms')
+                due_at = least(endpoint.due_at, clock_timestamp() + outcome.pause * interval '1 ms'),
+                clock_at = greatest(endpoint.clock_at, clock_timestamp())
             FROM outcome WHERE endpoint.ledger_id = $1 AND endpoint.endpoint = outcome.endpoint
             RETURNING endpoint.endpoint, outcome.is_failure_told, endpoint.is_failure_told,
                 coalesce(outcome.fails_since, outcome.failing_since)

@@ -67,7 +67,8 @@ extension Outbox {
                     ledger_id, endpoint, number, identity, environment, sequence, due_at)
                 SELECT $1::bigint::integer, endpoint, number, 0, environment, sequence, clock_timestamp() FROM told
             )
-            UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp())
+            UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp()),
+                clock_at = greatest(clock_at, clock_timestamp())
             WHERE ledger_id = $1 AND endpoint IN (SELECT endpoint FROM told)
             """,
             [

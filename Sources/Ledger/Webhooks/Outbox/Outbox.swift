@@ -133,6 +133,9 @@ enum Outbox {
             }
     }
 
+    /// Sets that something of an endpoint is due now.
+    private static let nowDue = "due_at = clock_timestamp(), clock_at = greatest(clock_at, clock_timestamp())"
+
     /// Lets deliveries that ended wait again; the endpoint is locked.
     ///
     /// - Returns: how many of them do.
@@ -188,7 +191,7 @@ enum Outbox {
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number = moved.number
             """, named)
         try connection.query(
-            "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
+            "UPDATE webhook_endpoint SET \(nowDue) WHERE ledger_id = $1 AND endpoint = $2",
             Array(named.prefix(2)))
         return Int(count)
     }
@@ -218,7 +221,7 @@ enum Outbox {
             VALUES ($1, $2, $3, 0, 0, clock_timestamp())
             """, [.int4(Int32(ledgerID)), .text(endpoint), .int(number)])
         try connection.query(
-            "UPDATE webhook_endpoint SET due_at = clock_timestamp() WHERE ledger_id = $1 AND endpoint = $2",
+            "UPDATE webhook_endpoint SET \(nowDue) WHERE ledger_id = $1 AND endpoint = $2",
             [.int(ledgerID), .text(endpoint)])
         return number
     }
@@ -298,8 +301,9 @@ enum Outbox {
             ON CONFLICT (ledger_id, endpoint, identity, environment) DO UPDATE SET
                 sequence = excluded.sequence, waiting = excluded.waiting, told_at = excluded.told_at
         )
-        UPDATE webhook_endpoint SET due_at = clock_timestamp()
-        WHERE ledger_id = $1 AND (due_at IS NULL OR due_at > clock_timestamp())
+        UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp()), clock_at = greatest(clock_at, clock_timestamp())
+        WHERE ledger_id = $1 AND (due_at IS NULL OR due_at > clock_timestamp()
+                OR clock_at IS NULL OR clock_at < clock_timestamp() - interval '10 s')
             AND endpoint IN (SELECT endpoint FROM given WHERE due_at IS NOT NULL)
         """
 }
