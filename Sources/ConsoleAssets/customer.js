@@ -95,7 +95,10 @@ export class CustomerView {
     this.loadCommands();
     // Where nothing is held here, the answer says so itself.
     const isAsked = !this.isClosed && !this.answered?.[0].also_in;
-    await Promise.all([this.readOn(), isAsked && showAlsoIn(this.alsoIn, this.view, this.open)]);
+    const alsoIn = () => isAsked && showAlsoIn(this.alsoIn, this.view, this.open);
+    // Of who is looked at in production it is asked after all else.
+    await Promise.all([this.readOn(), this.view.environment === "sandbox" && alsoIn()]);
+    if (this.view.environment !== "sandbox" && !this.isClosed) await alsoIn();
   }
 
   // The events, and then what only they tell of.
