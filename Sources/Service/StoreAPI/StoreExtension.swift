@@ -75,7 +75,7 @@ package struct StoreExtension: Sendable {
                     .unprocessable, "\(original) is no auto-renewable subscription: it has no renewal date to move")
             }
             (period, productID, expiry) = (latest, latest.fact.productID, latest.expiry)
-            customerID = known.ownership.owner(of: latest.fact).flatMap { known.customerIDs[$0] }
+            customerID = known.ownership.currentOwner(of: latest.fact).flatMap { known.customerIDs[$0] }
         }
 
         /// The extension that the store made within the last 24 hours.

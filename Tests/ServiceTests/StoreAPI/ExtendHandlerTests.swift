@@ -124,6 +124,12 @@ struct ExtendHandlerTests {
         #expect(try await !plan(again: true).contains(doubt))
         rig.wait(seconds: 90_000)
         #expect(try await !plan(again: false).contains(doubt))
+        // The page of whoever had it before is not to say that it is theirs.
+        let body = #"{"original_transaction_id":"\#(Self.id)","to":"c-2"}"#
+        #expect(try await rig.command("transfer", "0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0", body).status == 200)
+        let moved = try await rig.extend(
+            Self.id, #"{"days":5,"reason_code":"other","reason":"r","dry_run":true}"#, idempotencyKey: nil)
+        #expect(try moved.json["customer_id"] == .string("c-2"), "\(moved.text)")
     }
 
     @Test("what the store refused under a key stays refused, and another key asks again")
