@@ -263,9 +263,9 @@ export class CustomerView {
     try {
       const read = await Promise.all(unread.map((event) => get(`v1/events/${event.position}`)));
       for (const event of read) this.facts.set(event.position, event.facts);
-      await Promise.all(left.map(async (id) => {
-        then.others.set(id, await get(`v1/subscriptions/${path(id)}`, query).catch(() => null));
-      }));
+      const found = await Promise.all(left.map((id) => get(`v1/subscriptions/${path(id)}`, query).catch(() => null)));
+      // In their own order, not in that of the answers: what has no period is offered so.
+      left.forEach((id, index) => then.others.set(id, found[index]));
       if ([...then.others.values()].some(Boolean)) this.catalog ??= await get("v1/catalog").catch(() => null);
     } catch {
       // What decides is on the screen.
