@@ -163,6 +163,15 @@ extension CustomerFacts {
         return Set(periods.compactMap { ownership.currentOwner(of: $0) })
     }
 
+    /// Everybody on whose links it depends whose an original transaction is: whom its statements, its claim and its transfers
+    /// name, and whom these are linked to.
+    package func namedOwners(of originalTransactionID: String) -> Set<IdentityRef> {
+        let stated =
+            periods(of: originalTransactionID).map(\.statedOwner) + [originals[originalTransactionID]?.web?.statedOwner]
+        return ownership.holders(of: originalTransactionID)
+            .union(stated.compactMap(\.self).flatMap(ownership.path(of:)))
+    }
+
     /// The winning statement of each period, the earliest purchase first.
     private func periods(of originalTransactionID: String) -> [TransactionFact] {
         (originals[originalTransactionID]?.winningStatements().map(\.fact) ?? []).sorted {

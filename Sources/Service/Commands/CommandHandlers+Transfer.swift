@@ -73,8 +73,8 @@ extension CommandHandlers {
         let snapshot = try await context.reader.snapshot(question)
         let forgotten = try await forgottenOwners(of: question.originals, undoing: undone, in: snapshot)
         let fact: LedgerFact
-        var hadNoOwner = false
         var people = snapshot.facts.ownership.path(of: snapshot.number(of: command.customer, unknownAs: 1))
+        people += question.originals.flatMap(snapshot.facts.namedOwners(of:))
         do throws(TransferRefusal) {
             switch command.change {
             case .move(let originalID, let receiver):
@@ -87,7 +87,6 @@ extension CommandHandlers {
                 var decided = try snapshot.facts.decideTransfer(of: originalID, to: number, forgotten: forgotten)
                 decided.customer = IdentityRef(0)
                 (decided.actor, decided.reason) = (command.actor, command.reason)
-                hadNoOwner = decided.hadNoOwner
                 fact = .transfer(decided)
             case .undo(let position):
                 guard let undone else { throw .notTheirs }
@@ -117,8 +116,8 @@ extension CommandHandlers {
                 identities: question.customers, deduplication: command.deduplication,
                 unchangedSince: UnchangedSince(
                     snapshot.mark, customers: names, originals: keys,
-                    // Stripe may name somebody at this very moment.
-                    lives: hadNoOwner ? keys : [])), snapshot
+                    // A store may name somebody else at this very moment.
+                    lives: keys)), snapshot
         )
     }
 
@@ -310,7 +309,9 @@ extension Problem {
                 param: "to")
         case .notTheirs:
             self.init(
-                .notFound, "No transfer at this position moved anything from or to the customer in this environment.",
+                .notFound,
+                "No transfer at this position moved anything from or to the customer in this environment, by the links in "
+                    + "force. Where whoever gave it was linked to somebody since, address this to whose it is now.",
                 param: "undo")
         case .notInForce:
             self.init(

@@ -64,6 +64,28 @@ struct TransferCommandTests {
         }
     }
 
+    @Test("of a transfer and a link of whoever it was bought by, sent at once, the transfer is refused or comes first")
+    func racesWithLinks() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        for number in 0..<12 {
+            let bearer = "00000000-0000-4000-8000-0000000001\(number + 10)"
+            try await rig.buy("\(number + 10)", by: bearer)
+            try await rig.link(bearer, to: "c-\(number)")
+            async let linked = rig.link(bearer, to: "d-\(number)")
+            async let moved = rig.transfer("\(number + 10)", from: "c-\(number)", to: "t-\(number)")
+            let (link, transfer) = try await (linked.json["position"], moved)
+            guard transfer.status == 200 else {
+                #expect(transfer.verdict == "409 ownership_conflict")
+                continue
+            }
+            guard case .int(let before)? = try transfer.json["position"], case .int(let after)? = link else {
+                Issue.record("\(transfer.text)")
+                continue
+            }
+            #expect(before < after, "who had it no more has given it away")
+        }
+    }
+
     @Test("explain tells both sides, and what a transfer away leaves to do")
     func explained() async throws {
         let rig = try await EntitlementsTests.rig()
