@@ -39,14 +39,18 @@ struct LinkDecisionTests {
     ) -> String {
         var now = OwnershipMap()
         var before = OwnershipMap()
+        var links: [RecordedLink] = []
         for (index, fact) in facts.enumerated() {
             if index + 1 < position { before.apply(fact, position: Int64(index + 1), recordedAt: day(0)) }
             now.apply(fact, position: Int64(index + 1), recordedAt: day(0))
+            if case .link(let link) = fact { links.append(RecordedLink(position: Int64(index + 1), fact: link)) }
         }
         guard case .link(let link) = facts[position - 1] else { return "no link" }
         do throws(LinkRefusal) {
-            let restored = try now.decideUndo(of: link, at: Int64(position), for: person, before: before)
-            return "\(restored.identity.number) to \(restored.customer.number)"
+            let restored = try now.decideUndo(
+                of: link, at: Int64(position), for: person, before: before, links: links)
+            let cause = restored.cause == .command ? "" : ", \(restored.cause)"
+            return "\(restored.identity.number) to \(restored.customer.number)\(cause)"
         } catch {
             return "\(error)"
         }
@@ -60,6 +64,8 @@ struct LinkDecisionTests {
         #expect(undo([link(alice, to: bob)], 1, for: carol) == "notTheirs")
         #expect(undo(relinked, 2, for: carol) == "1 to 2")
         #expect(undo(relinked, 1, for: bob) == "notInForce")
+        let issued = LedgerFact.link(LinkFact(identity: alice, customer: bob, cause: .issued))
+        #expect(undo([issued, link(alice, to: carol)], 2, for: carol) == "1 to 2, issued")
         #expect(undo([link(alice, to: bob), link(alice, to: alice)], 1, for: bob) == "notInForce")
         #expect(undo([link(alice, to: bob), link(alice, to: alice)], 2, for: alice) == "notInForce")
         let turned = relinked + [link(bob, to: alice)]

@@ -67,13 +67,16 @@ extension OwnershipMap {
     /// - Parameters:
     ///   - person: whoever asks; the link must name them.
     ///   - before: the links before that position.
+    ///   - links: every link that was ever made about the identity.
     package func decideUndo(
-        of link: LinkFact, at position: Int64, for person: IdentityRef, before: OwnershipMap
+        of link: LinkFact, at position: Int64, for person: IdentityRef, before: OwnershipMap, links: [RecordedLink]
     ) throws(LinkRefusal) -> LinkFact {
         guard link.identity == person || link.customer == person else { throw .notTheirs }
         guard alias(of: link.identity)?.position == position else { throw .notInForce }
+        let earlier = before.alias(of: link.identity)
         let restored = LinkFact(
-            identity: link.identity, customer: before.alias(of: link.identity)?.customer ?? link.identity)
+            identity: link.identity, customer: earlier?.customer ?? link.identity,
+            cause: links.first { $0.position == earlier?.position }?.fact.cause.whenRestored ?? .command)
         // Since then the earlier customer may have become an alias of the identity itself.
         _ = try decide(restored)
         return restored

@@ -18,6 +18,15 @@ package enum LinkCause: UInt8, Hashable, Sendable, CaseIterable {
         case .appLogin: "app_login"
         }
     }
+
+    /// As what a link holds again when somebody takes back the one after it: by their command, except that an issued account
+    /// token stays one, and that a login with a token of one app tells as little as before.
+    var whenRestored: LinkCause {
+        switch self {
+        case .command, .login: .command
+        case .issued, .appLogin: self
+        }
+    }
 }
 
 /// Ties an identity, or a whole customer id, to another customer.

@@ -86,14 +86,15 @@ extension CommandHandlers {
         let restored: LinkFact
         do throws(LinkRefusal) {
             restored = try snapshot.facts.ownership.decideUndo(
-                of: fact, at: position, for: snapshot.number(of: command.customer, unknownAs: 1), before: before)
+                of: fact, at: position, for: snapshot.number(of: command.customer, unknownAs: 1), before: before,
+                links: snapshot.links)
         } catch {
             throw Problem(error)
         }
         let path = snapshot.facts.ownership.path(of: restored.customer)
         return .append(
             command.draft(
-                linked, to: try await context.reader.names(of: [restored.customer])[0],
+                linked, to: try await context.reader.names(of: [restored.customer])[0], cause: restored.cause,
                 restingOn: try await context.reader.knownNames(of: Set(path)), asOf: snapshot.mark))
     }
 
@@ -137,14 +138,16 @@ struct LinkCommand: Sendable {
 
     /// - Parameter others: whose links the decision rests on beside those of the two.
     func draft(
-        _ linked: String, to customer: String, restingOn others: [String], asOf mark: EventMark
+        _ linked: String, to customer: String, cause: LinkCause = .command, restingOn others: [String],
+        asOf mark: EventMark
     ) -> EventDraft {
         let isOwn = ExactText(linked) == ExactText(customer)
         return EventDraft(
             environment: environment, source: source, occurredAt: nil,
             fact: .link(
                 LinkFact(
-                    identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1), actor: actor, reason: reason)),
+                    identity: IdentityRef(0), customer: IdentityRef(isOwn ? 0 : 1), cause: cause, actor: actor,
+                    reason: reason)),
             identities: isOwn ? [linked] : [linked, customer], deduplication: deduplication,
             unchangedSince: UnchangedSince(mark, customers: [linked, customer] + others))
     }

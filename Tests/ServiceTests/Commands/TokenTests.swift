@@ -98,6 +98,13 @@ struct TokenTests {
         let second = try await issued()
         #expect(second != first && CustomerID.isUUID(second))
         #expect(try await issued() == second)
+        // Somebody else is linked with it by mistake: once that is taken back, it is theirs as it was issued.
+        let mistake = try await rig.command("link", "c-3", #"{"app_account_token":"\#(second)"}"#).json["position"]
+        guard case .int(let position)? = mistake else { return #expect(Bool(false), "no position") }
+        let undone = try await rig.command("link", "c-3", #"{"undo":\#(position)}"#).json["position"]
+        guard case .int(let restored)? = undone else { return #expect(Bool(false), "no position") }
+        #expect(try await rig.get("/v1/events/\(restored)").json["facts"]?["cause"] == .string("issued"))
+        #expect(try await issued() == second)
         // The customer becomes another's alias: what they buy goes along.
         _ = try await rig.command("link", "c-9", #"{"customer_id":"c-1"}"#)
         #expect(try await issued() == second)
