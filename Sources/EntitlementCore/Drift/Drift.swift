@@ -49,11 +49,11 @@ extension CustomerFacts {
                 explanation = "The device expects access to end on \(until); by the facts it ends \(end)."
             } else if let answer {
                 explanation =
-                    "The device reads \(claim.state.rawValue); by the facts it is \(answer.state.rawValue) since "
+                    "The device reads \(claim.state.inWords); by the facts it is \(answer.state.inWords) since "
                     + "\(answer.since) (\(answer.reading.reason.rawValue))."
             } else {
                 explanation =
-                    "The device reads \(claim.state.rawValue); nothing that is known to be this customer's is of this "
+                    "The device reads \(claim.state.inWords); nothing that is known to be this customer's is of this "
                     + "product."
             }
             return Drift(

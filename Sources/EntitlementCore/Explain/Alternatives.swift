@@ -104,7 +104,7 @@ struct Alternatives {
         } else if reading.state != shown.state {
             loss = .weakerState
             let what = policy.givesAccess(shown.state) ? "access" : "no access"
-            why = "of what gives \(what), \(shown.state.rawValue) is shown before \(reading.state.rawValue)"
+            why = "of what gives \(what), \(shown.state.inWords) is shown before \(reading.state.inWords)"
         } else if reading.periodEnd != shown.periodEnd {
             loss = .endsEarlier
             let end = reading.periodEnd == .endless ? "never" : "on \(reading.periodEnd.inWords)"
@@ -138,7 +138,7 @@ struct Alternatives {
     private func elsewhere(_ item: OwnedSegment, _ originalID: String) -> Alternative? {
         let product = item.period.fact.productID
         let isMapped = facts.catalog.product(product)?.entitlements.contains(entitlementID) ?? false
-        let reads = "is \(item.segment.state.rawValue)"
+        let reads = "is \(item.segment.state.inWords)"
         let loss: Alternative.Loss
         let sentence: String
         switch (item.isOwned, isMapped) {

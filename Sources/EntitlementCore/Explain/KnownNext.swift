@@ -33,7 +33,7 @@ extension OutlookFinder {
         case .gracePeriod, .billingRetry, .billingGivenUp, .leeway, .renewalPending, .pastDue:
             return Outlook(
                 code: .knownNext, at: next.start,
-                sentence: "Unless something else is heard, \(name) is \(next.state.rawValue) from \(date) on\(effect).")
+                sentence: "Unless something else is heard, \(name) is \(next.state.inWords) from \(date) on\(effect).")
         case .paidPeriod, .oneTimePurchase, .grant, .expired, .upgradedElsewhere, .replaced, .refunded, .familyRevoked,
             .dispute, .cancelled, .paused, .ownedByAnother, .grantRevoked:
             break
@@ -41,7 +41,7 @@ extension OutlookFinder {
         guard !gives, let own = shown.next, own == next else {
             return Outlook(
                 code: .knownNext, at: next.start,
-                sentence: "It is known already that \(name) is \(next.state.rawValue) from \(date) on\(effect).")
+                sentence: "It is known already that \(name) is \(next.state.inWords) from \(date) on\(effect).")
         }
         let lost = ShownReading(source: shown.source, index: shown.index + 1)
         return Outlook(

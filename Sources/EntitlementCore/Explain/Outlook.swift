@@ -142,7 +142,8 @@ struct OutlookFinder {
             }
             let claim = facts.isUnclaimed(shown) ? "The first claim of it by this customer's device, or a" : "A"
             let transfer = Outlook(
-                code: .transfer, at: nil, sentence: "\(claim) transfer of \(product) to this customer would open it.")
+                code: .transfer, at: nil,
+                sentence: "\(claim) transfer of \(product) to this customer would open it from then on.")
             return (isOpenElsewhere ? [transfer] : []) + purchases() + [grant()]
         case .grant:
             return ofGrant(shown)

@@ -33,7 +33,7 @@ struct RuleWords {
         let reading = shown.reading
         if let grant = shown.grant { return clause(reading, of: grant) }
         let product = reading.productID ?? ""
-        guard let period = shown.period(at: instant) else { return "\(product) is \(reading.state.rawValue)" }
+        guard let period = shown.period(at: instant) else { return "\(product) is \(reading.state.inWords)" }
         if period.web != nil, let clause = webClause(product, period, reading) { return clause }
         switch reading.reason {
         case .paidPeriod:
@@ -87,7 +87,7 @@ struct RuleWords {
             let cause = why.map { ": \($0)" } ?? ""
             return "\(product) has been another customer's since \(reading.start.inWords)\(cause)"
         case .grant, .grantRevoked, .renewalPending, .pastDue, .dispute, .cancelled, .paused:
-            return "\(product) is \(reading.state.rawValue)"
+            return "\(product) is \(reading.state.inWords)"
         }
     }
 
@@ -272,6 +272,19 @@ extension Period {
     }
 
     var isFreeTrial: Bool { fact.offer?.discount == "FREE_TRIAL" }
+}
+
+extension EntitlementState {
+    /// As a sentence has it after "is".
+    var inWords: String {
+        switch self {
+        case .active: "active"
+        case .inGracePeriod: "in its grace period"
+        case .inBillingRetry: "in billing retry"
+        case .revoked: "revoked"
+        case .expired: "expired"
+        }
+    }
 }
 
 extension Timestamp {

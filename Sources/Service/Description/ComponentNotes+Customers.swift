@@ -15,7 +15,8 @@ extension ComponentNotes {
                 "since": "Where the unbroken run of the same `gives_access` begins",
                 "until": "Where that run ends; `null`: without end, as far as known",
                 "product_id": "`null` for a grant", "ownership": "`null` for what is not of the App Store",
-                "will_renew": "`null` where nothing renews", "offer": "`null` where there is none",
+                "will_renew": "`null` where nothing renews, or nothing is known of it",
+                "offer": "`null` where there is none",
             ]),
         "EntitlementReason": ComponentNotes(
             "The rule that decided, and the events it rests on", ["positions": "Of these events in the log"]),

@@ -53,7 +53,7 @@ struct ExplanationKnownTests {
         let grace = Entry.statement(renewalInfo(signed: 30, graceEnd: 46, retry: true, renews: true))
         #expect(
             Self.outlook([Self.month, grace], at: 10).last
-                == "Unless something else is heard, it is in_grace_period from 31 January 2026, 00:00 UTC on.")
+                == "Unless something else is heard, it is in its grace period from 31 January 2026, 00:00 UTC on.")
     }
 
     @Test("what was another's before is not told to begin for whom it was transferred to")

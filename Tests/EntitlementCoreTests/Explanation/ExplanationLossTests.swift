@@ -89,7 +89,7 @@ struct ExplanationLossTests {
         let failing = Entry.statement(renewalInfo(signed: 33, retry: true, renews: true))
         #expect(
             outlook([Self.refunded, Self.month, failing], at: 10).last
-                == "Unless something else is heard, it is in_billing_retry from 3 February 2026, 00:00 UTC on, which gives no "
+                == "Unless something else is heard, it is in billing retry from 3 February 2026, 00:00 UTC on, which gives no "
                 + "access.")
     }
 }
