@@ -38,7 +38,13 @@ package struct JSONValue {
 
     private var node: JSONNode { document.nodes[index] }
 
+    /// A text of any length, and with any number of combining marks in a row.
+    ///
+    /// Swift takes hours to compare some, so what is not known to be signed is compared by ``isText(_:)``.
     package var string: String? { document.text(of: node) }
+
+    /// Whether it is this text, byte for byte.
+    package func isText(_ text: String) -> Bool { string?.utf8.elementsEqual(text.utf8) ?? false }
 
     /// A string that can be a key: neither empty, nor longer than 512 bytes, nor holding a NUL.
     package var identifier: String? {

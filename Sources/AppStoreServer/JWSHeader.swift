@@ -15,7 +15,7 @@ struct JWSHeader {
         }
         guard let members = try? JSONObject(parsing: bytes) else { throw .malformed("the header is not a JSON object") }
         // A member of the wrong type counts as absent, since both are refused as untrusted.
-        guard members["alg"]?.string == "ES256" else { throw .untrusted("its algorithm (alg) is not ES256") }
+        guard members["alg"]?.isText("ES256") == true else { throw .untrusted("its algorithm (alg) is not ES256") }
         guard !members.contains("crit") else { throw .untrusted("it demands extensions (crit) that are unknown here") }
         let chain = members["x5c"]?.array?.map(\.string) ?? []
         guard chain.count == 3, let first = chain[0], let second = chain[1], chain[2] != nil else {

@@ -31,7 +31,7 @@ package struct StripePrice: Hashable, Sendable {
     /// - Throws: `PayloadError` for what is no price.
     package init(answer body: [UInt8]) throws(PayloadError) {
         let object = try JSONObject(parsing: body)
-        guard object["object"]?.string == "price" else { throw .inconsistent("the answer is no price") }
+        guard object["object"]?.isText("price") == true else { throw .inconsistent("the answer is no price") }
         currency = try object.mandatory("currency", of: "the price") { $0["currency"]?.identifier }.lowercased()
         amount = object["unit_amount"]?.int64
         isActive = object["active"]?.bool ?? true

@@ -39,6 +39,15 @@ struct VerificationTests {
         #expect(try #require(verifier.refusal(of: compact)).isUntrusted(about: "alg"))
     }
 
+    @Test("an algorithm that takes long to compare as text is refused at once")
+    func longAlgorithm() throws {
+        let marks = String(repeating: "\u{315}", count: 50_000) + String(repeating: "\u{334}", count: 50_000)
+        let compact = try store.sign("{}", header: #"{"alg":"a\#(marks)"}"#)
+        let start = ContinuousClock.now
+        #expect(try #require(verifier.refusal(of: compact)).isUntrusted(about: "alg"))
+        #expect(ContinuousClock.now - start < .seconds(1))
+    }
+
     @Test("alg none is untrusted without a signature too, and HS256 keyed with the public key")
     func symmetric() throws {
         let none =
