@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 @testable import HTTPServer
@@ -30,7 +31,9 @@ struct StreamSafeTextTests {
         for start in ["", "a", "12345678", "1234567", "日本", "\u{1F468}"] {
             #expect(!StreamSafeText.isSafe(start + Self.marks(31)), "\(start)")
             #expect(!StreamSafeText.isSafe(start + Self.marks(31) + "b"), "\(start)")
-            for text in [Self.marks(31), escaped, pairs, #"\u0315"# + Self.marks(30)] {
+            for text in [
+                Self.marks(31), String(repeating: "\u{F73}", count: 31), escaped, pairs, #"\u0315"# + Self.marks(30),
+            ] {
                 #expect(!StreamSafeText.isSafe(Array((start + text).utf8), readsEscapes: true), "\(start)")
             }
             #expect(StreamSafeText.isSafe(start + escaped), "it is plain text there")
@@ -40,13 +43,37 @@ struct StreamSafeTextTests {
         #expect(StreamSafeText.isSafe([UInt8](repeating: 0xCC, count: 100)), "it is no text")
     }
 
-    @Test("a mark is what Unicode reorders, in every plane")
+    @Test("a mark is what Unicode reorders, in every plane, and what stands for nothing else")
     func everyScalar() {
         for value in UInt32(0)...0x10FFFF {
             guard let scalar = Unicode.Scalar(value) else { continue }
-            let isMark = scalar.properties.canonicalCombiningClass != .notReordered
+            var first = scalar
+            // Whatever begins with a mark once it is taken apart is among these.
+            if scalar.properties.isFullCompositionExclusion {
+                first = String(scalar).decomposedStringWithCanonicalMapping.unicodeScalars.first ?? scalar
+            }
+            let isMark = first.properties.canonicalCombiningClass != .notReordered
             if StreamSafeText.isMark(scalar) != isMark { Issue.record("U+\(String(value, radix: 16))") }
         }
+    }
+
+    @Test("a target of them is told to nobody as it is")
+    func targets() async throws {
+        let server = HTTPServer(
+            configuration: configuration(),
+            refuse: { .text(status: $0.status, "\(StreamSafeText.isSafe($1.target))") }, handler: { .text($0.path) })
+        try server.start()
+        let port = server.boundPort ?? 0
+        let marks = Self.marks(4000)
+        for (target, status) in [("/\(marks)", 400), ("/?" + String(repeating: "&", count: 100) + marks, 414)] {
+            let answer = try await offPool {
+                let client = try HTTPTestClient(port: port)
+                try client.send("GET \(target) HTTP/1.1\r\nHost: test\r\n\r\n")
+                return try client.readResponse()
+            }
+            #expect(answer.status == status && answer.text == "true")
+        }
+        await server.stop(graceSeconds: 0)
     }
 
     @Test("a request that holds them in its method, target or header fields is answered 400, and at once")

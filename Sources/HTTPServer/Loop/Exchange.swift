@@ -244,8 +244,12 @@ package final class Exchange {
     private var unreadHead: HTTPRequestHead { head(method: "", headers: []) }
 
     private func head(method: String, headers: [(name: String, value: String)]) -> HTTPRequestHead {
-        HTTPRequestHead(
-            method: method, target: String(decoding: target, as: UTF8.self), headers: headers,
+        // No target holds anything but ASCII, and what does is refused: before that nobody compares it as text.
+        let isPlain = target.allSatisfy { $0 < 0x80 }
+        let target =
+            isPlain ? String(decoding: target, as: UTF8.self) : String(decoding: target, as: Unicode.ASCII.self)
+        return HTTPRequestHead(
+            method: method, target: target, headers: headers,
             remoteAddress: client.remoteAddress, receivedAt: receivedAt)
     }
 

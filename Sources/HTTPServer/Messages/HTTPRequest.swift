@@ -29,7 +29,9 @@ package struct HTTPRequestHead: Sendable {
     }
 
     /// The target up to its query, percent-encoded.
-    package var path: String { String(target.prefix { $0 != "?" }) }
+    package var path: String {
+        String(target[..<(target.utf8.firstIndex(of: UInt8(ascii: "?")) ?? target.endIndex)])
+    }
 
     /// The first value of a header field, whatever the case of its name.
     package func header(_ name: String) -> String? {

@@ -75,8 +75,11 @@ enum StreamSafeText {
     }()
 
     private static func isMarkByUnicode(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.properties.canonicalCombiningClass != .notReordered
+        scalar.properties.canonicalCombiningClass != .notReordered || marksInOne.contains(scalar)
     }
+
+    /// What is not reordered itself and stands for two marks that are.
+    private static let marksInOne: [Unicode.Scalar] = ["\u{F73}", "\u{F75}", "\u{F81}"]
 
     /// The next byte that begins anything but a plain character of ASCII; the count of bytes where there is none.
     private static func firstNotable(
