@@ -140,7 +140,7 @@ enum StreamSafeText {
 }
 
 extension HTTPRequest {
-    /// Looks through a body that is to be read as JSON, which may be long: so first for who sends it, and how often.
+    /// Looks through a body that is to be read as JSON in UTF-8, which may be long: so first for who sends it, and how often.
     ///
     /// Throws where text of it would take too long to compare.
     package func examineText() throws(HTTPRefusal) {

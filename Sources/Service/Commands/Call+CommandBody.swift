@@ -16,9 +16,10 @@ extension Call {
         guard isLeftOut || !request.body.isEmpty else {
             throw Problem(.malformedRequest, "The request has no body; send a JSON object.")
         }
-        let body: Body
+        // A device's list of statements is long, and nobody wrote it by hand.
+        let bytes = isLeftOut ? Array("{}".utf8) : try unambiguousBody(mayRepeatNames: type == ReconcileRequest.self)
         do throws(CommandBodyError) {
-            body = try Body(parsing: isLeftOut ? Array("{}".utf8) : request.body)
+            return try Body(parsing: bytes)
         } catch {
             let code: ProblemCode =
                 switch error.kind {
@@ -28,17 +29,23 @@ extension Call {
                 }
             throw Problem(code, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
-        // A device's list of statements is long, and nobody wrote it by hand.
-        if !isLeftOut, type != ReconcileRequest.self { try refuseRepeatedNames() }
-        return body
     }
-}
 
-extension Call {
-    /// Refuses a body in which one object has a name twice: which of them is meant nobody can tell.
-    func refuseRepeatedNames() throws(Problem) {
-        guard let name = JSONValue.repeatedName(in: request.body).map({ String($0.prefix(64)) }) else { return }
-        throw Problem(
-            .malformedRequest, "The body has \(name) twice in one object; leave one of them.", param: name)
+    /// The body, as Foundation may read it: JSON, without a text that takes long to compare, and without a name that one object
+    /// has twice, of which nobody can tell which is meant.
+    func unambiguousBody(mayRepeatNames: Bool = false) throws(Problem) -> [UInt8] {
+        do throws(HTTPRefusal) {
+            try request.examineText()
+        } catch {
+            throw Problem(error)
+        }
+        guard let json = JSONValue(parsing: request.body) else {
+            throw Problem(.malformedRequest, "the body is not JSON.")
+        }
+        if !mayRepeatNames, let name = json.repeatedName.map({ String($0.prefix(64)) }) {
+            throw Problem(
+                .malformedRequest, "The body has \(name) twice in one object; leave one of them.", param: name)
+        }
+        return request.body
     }
 }

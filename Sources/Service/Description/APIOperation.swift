@@ -26,13 +26,6 @@ final class APIOperation: Sendable {
         }
 
         let content: Content
-        /// Whether it is described here, rather than of somebody else's making.
-        var isOurs: Bool {
-            switch content {
-            case .described: true
-            case .foreign: false
-            }
-        }
         let example: String
         let isRequired: Bool
         /// How many bytes it may have.

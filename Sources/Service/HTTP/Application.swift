@@ -101,7 +101,6 @@ package struct Application: Sendable {
             exchange.keyID = credential?.key?.id
             let limit = route.operation.body?.limit(context.limits) ?? context.limits.otherBytes
             guard request.body.count <= limit else { throw Problem(HTTPRefusal.bodyTooLarge(limit: limit)) }
-            if route.operation.body?.isOurs == true { try request.examineText() }
             let call = Call(
                 request: request, parameters: parameters, credential: credential, operation: route.operation)
             try call.refuseRepeatedParameters()

@@ -110,6 +110,8 @@ struct Problem: Error, Sendable {
         switch error {
         case let problem as Problem:
             self = problem
+        case let refusal as HTTPRefusal:
+            self.init(refusal)
         case let refusal as NotificationRefusal:
             self.init(ProblemCode(refusal.code), refusal.detail)
             cause = refusal.detail

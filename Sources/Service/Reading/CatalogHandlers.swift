@@ -43,14 +43,12 @@ struct CatalogHandlers: Sendable {
 
     /// The catalog that a request's body holds.
     static func catalog(in call: Call) throws(Problem) -> CatalogDocument {
-        let document: CatalogDocument
+        let body = try call.unambiguousBody()
         do throws(CatalogDocumentError) {
-            document = try CatalogDocument(parsing: call.request.body, unknownMembers: .ignored)
+            return try CatalogDocument(parsing: body, unknownMembers: .ignored)
         } catch {
             throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
-        try call.refuseRepeatedNames()
-        return document
     }
 
     private static func answer(_ document: CatalogDocument, writtenAt: Int64, position: Int64) throws -> HTTPResponse {

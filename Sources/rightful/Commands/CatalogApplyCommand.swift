@@ -28,7 +28,10 @@ struct CatalogApplyCommand: Command {
         let catalog: Catalog
         do {
             let text = try Files.read(path)
-            if let name = JSONValue.repeatedName(in: text) {
+            guard let json = JSONValue(parsing: text) else {
+                throw CommandFailure(description: "\(path): the catalog is not JSON")
+            }
+            if let name = json.repeatedName {
                 throw CommandFailure(description: "\(path): \(name) is there twice in one object")
             }
             catalog = try CatalogDocument(parsing: text, unknownMembers: .refused).catalog

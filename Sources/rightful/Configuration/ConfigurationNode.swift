@@ -46,12 +46,11 @@ struct ConfigurationNode {
         guard content.count <= Self.sizeLimit else {
             throw ConfigurationError(file: file, "is larger than \(Self.sizeLimit) bytes")
         }
-        do {
-            value = try JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
-        } catch {
-            throw ConfigurationError(file: file, "is not valid JSON")
-        }
-        if let name = JSONValue.repeatedName(in: content) {
+        guard let json = JSONValue(parsing: content),
+            let value = try? JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
+        else { throw ConfigurationError(file: file, "is not valid JSON") }
+        self.value = value
+        if let name = json.repeatedName {
             throw ConfigurationError(name, .file(file), "is there twice")
         }
         path = ""
