@@ -17,7 +17,7 @@ struct ServingTests {
             let response = try await offPool {
                 let client = try HTTPTestClient(port: port)
                 try client.send(
-                    "PUT /a%20b?q=1 HTTP/1.1\r\nHost: test\r\nX-One: 1\r\nX-Two: a\r\nx-two: b\r\nContent-Length: 5\r\n\r\n"
+                    "PUT /a%20b?q=1 HTTP/1.1\r\nHost: test\r\nX-One: \t1 \t \r\nX-Two: a\r\nx-two: b\r\nContent-Length: 5\r\n\r\n"
                 )
                 try client.send("hello")
                 return try client.readResponse()

@@ -56,6 +56,7 @@ package struct ImmediateRequest: ~Copyable {
             }
         }
         guard found == .YES, let value else { return nil }
-        return UnsafeBufferPointer(start: UnsafeRawPointer(value).assumingMemoryBound(to: UInt8.self), count: count)
+        return HTTPFraming.trimmed(UnsafeRawBufferPointer(start: value, count: count)).assumingMemoryBound(
+            to: UInt8.self)
     }
 }

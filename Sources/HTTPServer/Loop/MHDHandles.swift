@@ -79,19 +79,20 @@ struct MHDConnection {
         withUnsafeMutablePointer(to: &fields) { fields in
             _ = MHD_get_connection_values_n(
                 pointer, .HEADER_KIND,
-                { collected, _, name, nameLength, value, valueLength in
-                    guard let collected, let name else { return .YES }
+                { collected, _, nameStart, nameLength, valueStart, valueLength in
+                    guard let collected, let nameStart else { return .YES }
                     let fields = collected.assumingMemoryBound(to: [(name: String, value: String)].self)
-                    fields.pointee.append((name: text(name, nameLength), value: text(value, valueLength)))
+                    let name = UnsafeRawBufferPointer(start: nameStart, count: nameLength)
+                    var value = UnsafeRawBufferPointer(start: valueStart, count: valueStart == nil ? 0 : valueLength)
+                    // Where a body ends is read as libmicrohttpd reads it, or not at all.
+                    if !HTTPFraming.speaksOfBody(name) { value = HTTPFraming.trimmed(value) }
+                    fields.pointee.append(
+                        (name: String(decoding: name, as: UTF8.self), value: String(decoding: value, as: UTF8.self)))
                     return .YES
                 }, fields)
         }
         return fields
     }
-}
-
-private func text(_ start: UnsafePointer<CChar>?, _ count: Int) -> String {
-    String(decoding: UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count), as: UTF8.self)
 }
 
 /// What limits a daemon of libmicrohttpd.

@@ -35,6 +35,17 @@ struct HTTPFraming {
         !name.isEmpty && name.allSatisfy { $0 < 0x80 && tokenBytes[Int($0)] }
     }
 
+    /// A field's value without the blanks around it, which are no part of it (RFC 9110, section 5.5).
+    ///
+    /// libmicrohttpd takes away those before it alone.
+    static func trimmed(_ value: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        func isBlank(_ byte: UInt8) -> Bool { byte == UInt8(ascii: " ") || byte == UInt8(ascii: "\t") }
+        var rest = value[...]
+        while let first = rest.first, isBlank(first) { rest = rest.dropFirst() }
+        while let last = rest.last, isBlank(last) { rest = rest.dropLast() }
+        return UnsafeRawBufferPointer(rebasing: rest)
+    }
+
     /// Whether a field of this name bears on where a body begins or ends.
     static func speaksOfBody(_ name: UnsafeRawBufferPointer) -> Bool {
         switch name.count {
