@@ -51,6 +51,19 @@ enum ConsoleCookie {
         throw Problem(.forbidden, "Another site sends this.", param: "Sec-Fetch-Site")
     }
 
+    /// Refuses a body that a form of any site can send: to send JSON elsewhere, a browser asks that server first.
+    ///
+    /// Not every browser says by which site a request is sent: older ones do not, nor any over plain http.
+    ///
+    /// - Throws: `malformed_request`.
+    static func checkIsJSON(_ request: HTTPRequest) throws(Problem) {
+        let type = request.header("Content-Type")?.prefix { $0 != ";" && $0 != " " }
+        guard type?.lowercased() == "application/json" else {
+            throw Problem(
+                .malformedRequest, "Send this with Content-Type: application/json.", param: "Content-Type")
+        }
+    }
+
     /// The field that has a browser hold a token.
     static func set(_ token: String, path: String?, isSecure: Bool) -> (String, String) {
         ("Set-Cookie", field(token, path, ConsoleSessions.longestSeconds, isSecure))

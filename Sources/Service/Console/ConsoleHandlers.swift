@@ -89,6 +89,7 @@ struct ConsoleHandlers: Sendable {
     func signIn(_ call: Call) async throws -> HTTPResponse {
         let sessions = try ownSessions()
         try ConsoleCookie.checkOrigin(call.request)
+        try ConsoleCookie.checkIsJSON(call.request)
         let request = try call.command(ConsoleSignInRequest.self)
         try Self.check(path: request.path)
         let begun = try await admission.atGuessersExpense(call.request) {

@@ -18,7 +18,8 @@ extension APIOperation {
     static let signIn = APIOperation(
         "signIn", .console, "Sign in",
         "A secret key, or what stands in a link that is good once, for a [session](console.md#sessions): a cookie "
-            + "`rightful_session` that scripts cannot read. Until it ends every route takes it in place of the key. Commands bear "
+            + "`rightful_session` that scripts cannot read. The request says `Content-Type: application/json`, which no form of "
+            + "another site can. Until the session ends every route takes the cookie in place of the key. Commands bear "
             + "`token` as well, in the header `Console-Token`; without it they are `forbidden`.",
         body: Body(ConsoleSignInRequest.self, #"{"key":"rightful_sk_…","path":"/"}"#),
         answer: .document(ConsoleDocument.self, Example.console), headers: [],

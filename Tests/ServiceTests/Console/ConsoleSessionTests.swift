@@ -22,9 +22,11 @@ struct ConsoleSessionTests {
         var command: [(String, String)] { read + [("Console-Token", token), ("Sec-Fetch-Site", "same-origin")] }
     }
 
-    private func post(_ rig: ServiceRig, _ body: String, headers: [(String, String)] = []) async throws -> HTTPResponse
-    {
-        try await rig.send("POST", "/console/session", headers: headers, body: Array(body.utf8))
+    private func post(
+        _ rig: ServiceRig, _ body: String, headers: [(String, String)] = [], type: String? = "application/json"
+    ) async throws -> HTTPResponse {
+        let headers = headers + (type.map { [("Content-Type", $0)] } ?? [])
+        return try await rig.send("POST", "/console/session", headers: headers, body: Array(body.utf8))
     }
 
     private func signIn(_ rig: ServiceRig, _ secret: String) async throws -> Visitor {
@@ -88,6 +90,13 @@ struct ConsoleSessionTests {
         let foreign = try await post(
             rig, #"{"key":"\#(rig.admin)"}"#, headers: [("Sec-Fetch-Site", "cross-site")])
         #expect(foreign.verdict == "403 forbidden" && foreign.header("Set-Cookie") == nil)
+        // What a form of any site can send, or a script without asking.
+        for type in ["text/plain", "application/x-www-form-urlencoded", "text/plain;application/json", "", nil] {
+            let answer = try await post(rig, #"{"key":"\#(rig.admin)"}"#, type: type)
+            #expect(answer.verdict == "400 malformed_request" && answer.header("Set-Cookie") == nil, "\(type ?? "-")")
+        }
+        let spoken = try await post(rig, #"{"key":"\#(rig.admin)"}"#, type: "Application/JSON; charset=utf-8")
+        #expect(spoken.status == 200)
     }
 
     @Test(
