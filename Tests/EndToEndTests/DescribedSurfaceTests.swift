@@ -25,7 +25,9 @@ struct DescribedSurfaceTests {
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }
         let client = HTTPClient(service.url, key: key)
-        for path in ["/console", "/console/assets/1/main.js"] { _ = try await Self.ask(client, "GET", path) }
+        for path in ["/console"] + ["main.js", "console.css", "icon.svg"].map({ "/console/assets/1/" + $0 }) {
+            _ = try await Self.ask(client, "GET", path)
+        }
         let made = try await client.send(
             "POST", "/console/session", body: Array(#"{"key":"\#(key)"}"#.utf8),
             headers: ["Content-Type": "application/json"])
@@ -120,6 +122,7 @@ struct DescribedSurfaceTests {
             client, "GET", "/v1/customers", ["order_id": SimulatedStoreAPI.orderID(of: original)])
         _ = try await Self.ask(client, "GET", "\(path)/export", environment)
         let foreseen = try await Self.ask(client, "POST", "\(path)/actions/forget", body: #"{"dry_run":true}"#)
+        #expect(foreseen.headers["ledger-position"] != nil)
         #expect(foreseen.json["dry_run"] as? Bool == true && foreseen.json["positions"] as? [Int] == [])
         let ids = try #require(foreseen.json["ids"] as? [[String: Any]])
         #expect(ids.first?["id"] as? String == customer && ids.first?["erased"] as? Bool == true, "\(foreseen.text)")

@@ -48,7 +48,7 @@ struct ForgetHandler: Sendable {
             throw Problem(.unprocessable, "The log is too long to be searched within a request. \(Self.byCommand)")
         }
         guard let preview = found else { throw Problem.nobodyToForget }
-        let charges = try await charges(of: customer)
+        let (charges, position) = try await charges(of: customer)
         guard !request.isDryRun else {
             return try .document(
                 ForgettingDocument(
@@ -58,7 +58,8 @@ struct ForgetHandler: Sendable {
                     sharedAppTransactions: preview.scope.sharedAppTransactions.count,
                     keptAliases: preview.scope.keptCustomers,
                     sharedMailAddresses: preview.scope.sharedMailAddresses,
-                    unreadableEvidence: preview.unreadableEvidence.count, charges: charges, positions: []))
+                    unreadableEvidence: preview.unreadableEvidence.count, charges: charges, positions: []),
+                position: position)
         }
         do {
             guard let outcome = try await forgetting.forget(customer, preview) else { throw Problem.nobodyToForget }
@@ -91,17 +92,21 @@ struct ForgetHandler: Sendable {
 
     private static let byCommand = "An operator forgets somebody with `rightful forget`."
 
-    private func charges(of customer: CustomerID) async throws -> [ForgettingDocument.Charge] {
-        var charges: [ForgettingDocument.Charge] = []
+    /// What goes on to be charged, and up to where the log was read for it.
+    private func charges(
+        of customer: CustomerID
+    ) async throws -> (charges: [ForgettingDocument.Charge], position: Int64) {
+        var (charges, position): ([ForgettingDocument.Charge], Int64) = ([], .max)
         for environment in StoreEnvironment.allCases {
-            let (facts, _) = try await context.reader.customerFacts(customer, environment: environment)
+            let (facts, read) = try await context.reader.customerFacts(customer, environment: environment)
+            position = min(position, read)
             charges += facts.runningCharges(at: context.now()).map {
                 ForgettingDocument.Charge(
                     originalTransactionID: $0.originalTransactionID, environment: environment,
                     productID: $0.productID, by: $0.isOfWeb ? "stripe" : "app_store")
             }
         }
-        return charges
+        return (charges, position)
     }
 }
 

@@ -55,7 +55,8 @@ final class APIOperation: Sendable {
         case document(any (Decodable & Sendable).Type, String)
         /// Where a request would rather have it, the same as a table.
         case table(any (Decodable & Sendable).Type, String, csv: String)
-        case text(type: String, String)
+        /// Of one of these media types, each with an example.
+        case texts([String: String])
         /// Of a form that others lay down.
         case foreign(String, String)
 
@@ -63,7 +64,7 @@ final class APIOperation: Sendable {
         var described: (type: any (Decodable & Sendable).Type, example: String)? {
             switch self {
             case .document(let type, let example), .table(let type, let example, _): (type, example)
-            case .text, .foreign: nil
+            case .texts, .foreign: nil
             }
         }
     }

@@ -118,15 +118,15 @@ extension ComponentNotes {
         "CheckoutRequest": ComponentNotes(
             "What somebody wants to buy on the web",
             [
-                "success_url": "Where whoever has paid is sent; as configured where it is left out",
-                "cancel_url": "Where whoever has not is sent; as configured where it is left out",
+                "success_url": "An https address: where whoever has paid is sent; as configured where it is left out",
+                "cancel_url": "An https address: where whoever has not is sent; as configured where it is left out",
                 "external_purchase_token": "What Apple gave the app for a purchase outside of it",
                 "buy_again": "Whether it is bought though the customer has it and goes on having it",
                 "app_transaction": "The JWS of the app transaction: what proves whose device it is",
             ]),
         "PortalRequest": ComponentNotes(
             "Who wants to look after what they bought on the web",
-            ["return_url": "Where the page leads back to; as configured where it is left out"]),
+            ["return_url": "An https address: where the page leads back to; as configured where it is left out"]),
         "OfferSignatureRequest": ComponentNotes(
             "Which promotional offer is to be signed",
             [

@@ -111,8 +111,8 @@ struct OpenAPIDocument {
                 ],
                 "text/csv": ["schema": ["type": "string"], "example": .string(csv)],
             ]
-        case .text(let type, let example):
-            return .object([type: ["schema": ["type": "string"], "example": .string(example)]])
+        case .texts(let examples):
+            return .object(examples.mapValues { ["schema": ["type": "string"], "example": .string($0)] })
         case .foreign(let note, let example):
             return [
                 "application/json": [

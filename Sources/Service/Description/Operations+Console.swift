@@ -7,13 +7,16 @@ extension APIOperation {
         "The page on which people [see, understand and put right](console.md) what customers hold. It is told nothing before "
             + "somebody has signed in. Where the setting `console` is `false`, it and all below is `404`.",
         [.ifNoneMatch],
-        answer: .text(type: "text/html; charset=utf-8", "<!doctype html>"), headers: [.entityTag], codes: [.notFound])
+        answer: .texts(["text/html; charset=utf-8": "<!doctype html>"]), headers: [.entityTag], codes: [.notFound])
 
     static let readConsoleFile = APIOperation(
         "readConsoleFile", .console, "Read a file of the console",
-        "What the page is made of, by the addresses that it has itself.",
+        "What the page is made of, by the addresses that it has itself: scripts, styles, a picture, the page.",
         [.consoleVersion, .consoleFile, .ifNoneMatch],
-        answer: .text(type: "text/javascript; charset=utf-8", "export {};"), headers: [.entityTag], codes: [.notFound])
+        answer: .texts([
+            "text/javascript; charset=utf-8": "export {};", "text/css; charset=utf-8": "body { margin: 0; }",
+            "text/html; charset=utf-8": "<!doctype html>", "image/svg+xml; charset=utf-8": "<svg/>",
+        ]), headers: [.entityTag], codes: [.notFound])
 
     static let signIn = APIOperation(
         "signIn", .console, "Sign in",

@@ -124,10 +124,11 @@ extension APIOperation {
     static let readCheckpoint = APIOperation(
         "readCheckpoint", .log, "Read a checkpoint",
         "How long the log is and what it holds, signed: a C2SP `tlog-checkpoint`. See [auditing](auditing.md).",
-        answer: .text(
-            type: "text/plain",
-            "rightful/5f0f6a1e-0000-4000-8000-000000000001\n1234\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n\n"
-                + "— rightful/5f0f6a1e-0000-4000-8000-000000000001 VGhpcyBpcyBhbiBleGFtcGxl…\n"))
+        answer: .texts([
+            "text/plain":
+                "rightful/5f0f6a1e-0000-4000-8000-000000000001\n1234\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n\n"
+                + "— rightful/5f0f6a1e-0000-4000-8000-000000000001 VGhpcyBpcyBhbiBleGFtcGxl…\n"
+        ]))
 
     static let proveConsistency = APIOperation(
         "proveConsistency", .log, "Prove that the log only grew",

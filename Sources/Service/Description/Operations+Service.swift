@@ -120,15 +120,16 @@ extension APIOperation {
 
     static let readLogKey = APIOperation(
         "readLogKey", .service, "Read the log's key", "What checks the signature of a checkpoint, for anybody.",
-        answer: .text(
-            type: "text/plain",
-            "rightful/5f0f6a1e-0000-4000-8000-000000000001+1f2e3d4c+ARp7Xm0l2n4o6q8s0u2w4y6A8C0E2G4I6K8M0O2Q4S6U\n"),
+        answer: .texts([
+            "text/plain":
+                "rightful/5f0f6a1e-0000-4000-8000-000000000001+1f2e3d4c+ARp7Xm0l2n4o6q8s0u2w4y6A8C0E2G4I6K8M0O2Q4S6U\n"
+        ]),
         headers: [])
 
     static let readMetrics = APIOperation(
         "readMetrics", .service, "Read the metrics",
         "Prometheus text; it answers when the database is away, and says so.",
-        answer: .text(type: "text/plain", "rightful_database_up 1\n"), headers: [])
+        answer: .texts(["text/plain": "rightful_database_up 1\n"]), headers: [])
 
     static let readHealth = APIOperation(
         "readHealth", .service, "Is it alive", "The process is there and answers.",
