@@ -64,7 +64,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         length = int(self.headers.get("Content-Length", 0))
-        if length > LARGEST:
+        if not 0 <= length <= LARGEST:  # -1 would read until the sender ends
             self.close_connection = True
             return self.answer(413)
         body = self.rfile.read(length)
