@@ -1,7 +1,7 @@
 /// What a server was made of: its limits, and who answers.
 struct ServerCore: Sendable {
     /// More than any route reads, and few enough to fit the memory of a connection.
-    let maxQueryItems = 100
+    static let maxQueryItems = 100
 
     let configuration: HTTPServerConfiguration
     /// The largest body for a method and a percent-encoded path, in bytes.

@@ -82,6 +82,12 @@ struct LimitTests {
                 ]
             }
             #expect(statuses == [200, 431, 431, 414, 414])
+            let items = try await offPool {
+                try [100, 101].map {
+                    try HTTPTestClient(port: port).get("/?a" + String(repeating: "&a", count: $0 - 1)).text
+                }
+            }
+            #expect(items[0] == "/" && items[1].contains("more than 100 query items"), "\(items)")
         }
     }
 

@@ -43,8 +43,8 @@ package final class Exchange {
     ///
     /// libmicrohttpd stores every query item beside the header fields, and stalls when there is no room left.
     func examineRequestLine() {
-        guard target.count >= loop.core.maxQueryItems,
-            target.count(where: { $0 == UInt8(ascii: "&") }) >= loop.core.maxQueryItems
+        guard target.count >= ServerCore.maxQueryItems,
+            target.count(where: { $0 == UInt8(ascii: "&") }) >= ServerCore.maxQueryItems
         else { return }
         cut(.targetTooLong(limit: loop.core.configuration.maxTargetBytes), unreadHead)
         client.expectRequest(atLatestBy: receivedAt)

@@ -40,7 +40,8 @@ package enum HTTPRefusal: Error, Sendable, Hashable {
         switch self {
         case .malformed(let reason): "The request is malformed: \(reason)."
         case .bodyTooLarge(let limit): "The body is larger than the \(limit) bytes allowed here."
-        case .targetTooLong(let limit): "The request target is longer than \(limit) bytes, or has too many query items."
+        case .targetTooLong(let limit):
+            "The request target is longer than \(limit) bytes, or has more than \(ServerCore.maxQueryItems) query items."
         case .headersTooLarge(let limit): "The request line and header fields are larger than \(limit) bytes."
         case .unsupportedTransferCoding: "The only transfer coding understood is chunked."
         case .overloaded(let seconds): "The server is busy; try again in \(seconds) s."
