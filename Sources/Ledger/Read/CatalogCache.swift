@@ -2,10 +2,27 @@ import EntitlementCore
 import PostgresClient
 import Synchronization
 
-/// Catalogs by the events that wrote them: each is decoded once, and never changes.
+/// Catalogs by the events that wrote them, each of which never changes: it is decoded once for as long as there is room for it.
 final class CatalogCache: Sendable {
-    private let entries = Mutex<[EventMark: Catalog]>([:])
-    private static let limit = 16
+    private struct Entries {
+        private(set) var catalogs: [EventMark: (catalog: Catalog, weight: Int)] = [:]
+        private var weight = 0
+
+        /// Which ones go where there is no room is left to the order of their hashes: whoever goes through more than there is
+        /// room for, again and again, finds some of them at hand, and of the oldest or the latest none.
+        mutating func add(_ catalog: Catalog, _ mark: EventMark, weight new: Int, limit: Int) {
+            weight += new - (catalogs.updateValue((catalog, new), forKey: mark)?.weight ?? 0)
+            while weight > limit, let gone = catalogs.keys.first(where: { $0 != mark }) {
+                weight -= catalogs.removeValue(forKey: gone)?.weight ?? 0
+            }
+        }
+    }
+
+    private let entries = Mutex(Entries())
+    /// How many canonical bytes the catalogs have together, unless one alone has more; decoded they take some ten times as many.
+    private let limit: Int
+
+    init(limit: Int = 8 << 20) { self.limit = limit }
 
     /// The catalog that answers at a position.
     func catalog(at position: Int64, on connection: isolated PostgresConnection) throws -> Catalog {
@@ -28,7 +45,7 @@ final class CatalogCache: Sendable {
 
     /// A catalog that is at hand; before any an empty one.
     func known(_ mark: EventMark) -> Catalog? {
-        mark == .none ? .empty : entries.withLock { $0[mark] }
+        mark == .none ? .empty : entries.withLock { $0.catalogs[mark]?.catalog }
     }
 
     /// A catalog; before any an empty one.
@@ -41,10 +58,7 @@ final class CatalogCache: Sendable {
         guard let bytes = try row?.bytes(0), case .catalog(let catalog) = try FactCodec.decode(bytes) else {
             throw LedgerError(.corrupt, "event \(mark.position) is called a catalog and holds none")
         }
-        entries.withLock { entries in
-            if entries.count >= Self.limit { entries.removeAll() }
-            entries[mark] = catalog
-        }
+        entries.withLock { $0.add(catalog, mark, weight: bytes.count, limit: limit) }
         return catalog
     }
 }

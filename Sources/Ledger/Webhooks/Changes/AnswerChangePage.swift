@@ -42,8 +42,9 @@ struct AnswerChangePage {
         let catalog: EventMark
     }
 
-    /// The most that is kept of what was folded.
+    /// The most that is kept of what was folded, and of customers by a catalog: there may be many catalogs to go through.
     private static let foldedLimit = 16
+    private static let customersLimit = 32
     /// How many events' people are read together.
     private static let eventsRead = 20
 
@@ -185,6 +186,7 @@ struct AnswerChangePage {
         if let known = customers[key] { return known }
         facts.catalog = try catalogCache.catalog(catalog, on: connection)
         let known = KnownCustomer(facts, show: show)
+        if customers.count >= Self.customersLimit { customers.removeAll(keepingCapacity: true) }
         customers[key] = known
         return known
     }
