@@ -106,6 +106,20 @@ enum OwnershipQuery {
     static func events(
         connectedWith identities: [IdentityRef], _ environment: StoreEnvironment, upTo position: Int64
     ) -> PostgresStatement {
+        events(connectedWith: identities, environment, upTo: position, where: "")
+    }
+
+    /// The links of everybody whom links connect with some identities.
+    static func links(
+        connectedWith identities: [IdentityRef], _ environment: StoreEnvironment, upTo position: Int64
+    ) -> PostgresStatement {
+        events(connectedWith: identities, environment, upTo: position, where: "AND event.type = 'linked'")
+    }
+
+    private static func events(
+        connectedWith identities: [IdentityRef], _ environment: StoreEnvironment, upTo position: Int64,
+        where condition: String
+    ) -> PostgresStatement {
         PostgresStatement(
             """
             WITH RECURSIVE person (number, environment, own, identity) AS (
@@ -119,7 +133,7 @@ enum OwnershipQuery {
             \(Statements.search(
                 """
                 SELECT position, recorded_at, facts FROM event
-                WHERE event.ledger_id = $1 AND event.position = name.position
+                WHERE event.ledger_id = $1 AND event.position = name.position \(condition)
                 """, as: "event"))
             """,
             [.int(ledgerID), .intArray(identities.map(\.number)), .int2(environment.number), .int(position)])
