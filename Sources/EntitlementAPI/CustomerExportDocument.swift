@@ -127,7 +127,7 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable, NamedDocumen
     package let environments: [StoreEnvironment]
     package let ledger: LedgerEnd
     /// In the order of their positions; every catalog among them.
-    package let events: [Event]
+    package private(set) var events: [Event]
     /// `nil` where it was exported without the log's key.
     @Nullable package var checkpoint: Binding?
 
@@ -150,5 +150,32 @@ package struct CustomerExportDocument: Codable, Hashable, Sendable, NamedDocumen
         case formatVersion = "format_version"
         case foldVersion = "fold_version"
         case customerID = "customer_id"
+    }
+}
+
+extension CustomerExportDocument {
+    /// The file: the document as ``WireJSON`` encodes it, and a line's end.
+    ///
+    /// Its events are encoded one by one, for a whole history takes many times its own bytes while it is encoded.
+    ///
+    /// - Parameter check: throws where the file is not wanted any more.
+    package func encoded(check: () throws -> Void = {}) throws -> [UInt8] {
+        var frame = self
+        frame.events = []
+        var bytes = try WireJSON.encode(frame)
+        // In a text of the document each of these quotes would have a backslash before it.
+        guard let place = bytes.firstRange(of: Array(#""events":[]"#.utf8)) else {
+            return try WireJSON.encode(self) + [UInt8(ascii: "\n")]
+        }
+        let end = Array(bytes[(place.upperBound - 1)...])
+        bytes.removeLast(end.count)
+        for (index, event) in events.enumerated() {
+            try check()
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes += try WireJSON.encode(event)
+        }
+        bytes += end
+        bytes.append(UInt8(ascii: "\n"))
+        return bytes
     }
 }

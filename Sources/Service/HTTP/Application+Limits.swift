@@ -13,7 +13,7 @@ extension Application {
         package var metricsWait = Duration.milliseconds(800)
         /// How long the answer to a readiness probe holds for others that come after it.
         package var readinessLifetime = Duration.milliseconds(500)
-        /// How long a long history may take to be explained.
+        /// How long a long history may take to be explained; and how long to make an export of what was read, and to write it.
         package var explanationTime = Duration.seconds(8)
         /// How long a catalog is tried at a time; less than the server's deadline for a handler.
         package var catalogTrial = Duration.seconds(6)

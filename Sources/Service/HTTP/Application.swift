@@ -68,7 +68,8 @@ package struct Application: Sendable {
             postings: postings, admission: admission, commandKeys: ledger.commandKeys)
         customers = CustomerHandlers(
             context: context, positions: positions, longWork: LongWork(limit: limits.explanationTime, mostWaiting: 32),
-            checks: store.checks, logKey: ledger.logKey)
+            exports: ExportWork(limit: limits.explanationTime, mostWaiting: 8), checks: store.checks,
+            logKey: ledger.logKey)
         self.commands = CommandHandlers(context: context, commands: commands, tokens: ledger.tokens)
         forget = ForgetHandler(context: context, forgetting: forgetting)
         storeRequests = StoreRequestHandlers(

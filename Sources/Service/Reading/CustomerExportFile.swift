@@ -12,14 +12,22 @@ package struct ExportFileError: Error, Hashable, Sendable, CustomStringConvertib
 
 extension CustomerExportDocument {
     /// The file of an export.
-    package init(_ export: CustomerExport, customer: CustomerID, environments: [StoreEnvironment]) {
+    ///
+    /// - Parameter check: throws where the file is not wanted any more.
+    package init(
+        _ export: CustomerExport, customer: CustomerID, environments: [StoreEnvironment],
+        check: () throws -> Void = {}
+    ) throws {
         self.init(
             customerID: customer.value, identity: export.identity.number,
             identities: export.identities.sorted { $0.key < $1.key }.map {
                 Identity(number: $0.key.number, value: $0.value)
             }, environments: environments,
             ledger: LedgerEnd(position: export.position, recordedAt: export.recordedAt, hash: export.hash.hex),
-            events: export.items.map { Event($0) })
+            events: try export.items.map { item in
+                try check()
+                return Event(item)
+            })
     }
 
     /// Reads a file and checks that every event in it is as the log had it.

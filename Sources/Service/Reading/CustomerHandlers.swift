@@ -9,6 +9,7 @@ struct CustomerHandlers: Sendable {
     let context: ServiceContext
     let positions: PositionWatcher
     let longWork: LongWork
+    let exports: ExportWork
     /// What looks up orders at the store.
     let checks: StoreChecks
     /// What signs the checkpoint that an export is bound to; without it none is.

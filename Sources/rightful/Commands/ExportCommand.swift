@@ -39,7 +39,7 @@ struct ExportCommand: Command {
             let export = try await LedgerReader(pool: session.pool, clock: session.clock).export(
                 of: customer, environments: environments)
             guard let export else { return nil }
-            var document = CustomerExportDocument(export, customer: customer, environments: environments)
+            var document = try CustomerExportDocument(export, customer: customer, environments: environments)
             let tree = LogTree(pool: session.pool)
             let ownID = try await tree.end().ownID
             do {
@@ -54,7 +54,7 @@ struct ExportCommand: Command {
             let place = environments.map(\.rawValue).joined(separator: " or ")
             throw CommandFailure(description: "nothing is known of the customer '\(customer.value)' in \(place)")
         }
-        let bytes = try WireJSON.encode(document) + [UInt8(ascii: "\n")]
+        let bytes = try document.encoded()
         guard let path = arguments.value("--output") else { return try context.output.write(bytes) }
         // Root keeps it, wherever it lies: it is about a customer.
         try SecretFile.replace(path, holding: bytes, heir: .nobody)

@@ -127,6 +127,13 @@ struct ExplainTests {
         #expect(text.contains(Purchase.customer) && text.contains("apple:704000001"))
 
         let (document, events) = try CustomerExportDocument.read(bytes)
+        // Written event by event it is the same file, also where a name looks like where they are to stand.
+        for name in [customer.value, #"","events":[]"#, #""events":[]"#] {
+            let named = CustomerExportDocument(
+                customerID: name, identity: document.identity, identities: document.identities,
+                environments: environments, ledger: document.ledger, events: document.events)
+            #expect(try named.encoded() == WireJSON.encode(named) + [UInt8(ascii: "\n")])
+        }
         #expect(document.ledger.position == 6)
         #expect(document.events.map(\.position) == [2, 3, 5, 6])
         for position in 0...Int64(6) {

@@ -79,7 +79,34 @@ struct LongWorkTests {
             let answer = try await rig.get(path)
             #expect(answer.verdict == verdict)
             if verdict == "503 unavailable" { #expect(answer.header("Retry-After") != nil) }
+            #expect(try await rig.get("/v1/customers/\(Purchase.customer)/export").verdict == verdict)
         }
+    }
+
+    @Test("one piece of work has its turn at a time, each that waits has one, and who finds too many waiting has none")
+    func turns() async throws {
+        let turns = Turns(mostWaiting: 4, refusal: "later")
+        let (counts, isOver) = (Counts(), Flag())
+        let work: @Sendable () async throws -> Void = {
+            counts.state.withLock { $0 = ($0.running + 1, max($0.most, $0.running + 1), $0.done) }
+            while !isOver.isSet { try await Task.sleep(for: .milliseconds(1)) }
+            await Task.yield()
+            counts.state.withLock { $0 = ($0.running - 1, $0.most, $0.done + 1) }
+        }
+        var tasks: [Task<String, Never>] = []
+        for _ in 0..<5 {
+            tasks.append(Task { await Self.refusal { try await turns.run(work) } })
+            try await Task.sleep(for: .milliseconds(10))
+        }
+        #expect(await Self.refusal { try await turns.run(work) } == "unavailable")
+        tasks[2].cancel()
+        isOver.set()
+        var outcomes: [String] = []
+        for task in tasks { outcomes.append(await task.value) }
+        #expect(outcomes == ["done", "done", "CancellationError", "done", "done"])
+        let (_, most, done) = counts.state.withLock { $0 }
+        #expect(most == 1 && done == 4)
+        #expect(await Self.refusal { try await turns.run(work) } == "done")
     }
 
     @Test("a life of 50,000 events is explained in time, because that takes no longer than in proportion to its length")
@@ -150,6 +177,11 @@ struct LongWorkTests {
             }
         }
     }
+}
+
+/// How much work goes on, how much went on at once at the most, and how much was done.
+private final class Counts: Sendable {
+    let state = Mutex((running: 0, most: 0, done: 0))
 }
 
 private final class Flag: Sendable {
