@@ -131,7 +131,12 @@ extension ComponentNotes {
         "EventNotification": ComponentNotes("The label of the notification it came in"),
         "EventEvidence": ComponentNotes(
             "The signed bytes, and what they say",
-            ["signature": "Of a webhook of Stripe's: the header `Stripe-Signature` that came with it"]),
+            [
+                "payload":
+                    "What they say, as far as common numbers and texts can: what signs is the text itself. Numbers of more digits are "
+                    + "rounded, and it is `null` where it cannot be shown",
+                "signature": "Of a webhook of Stripe's: the header `Stripe-Signature` that came with it",
+            ]),
         "InclusionProof": ComponentNotes(
             "What proves that an event is in the log; hashes in hexadecimal digits",
             ["size": "How many events the tree covers", "hashes": "From the leaf upwards"]),

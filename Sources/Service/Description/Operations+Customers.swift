@@ -26,7 +26,9 @@ extension APIOperation {
 
     static let listCustomerEvents = APIOperation(
         "listCustomerEvents", .customers, "List a customer's events",
-        "The customer's events, [by the links in force](privacy.md#what-is-handed-out-of-others).",
+        "The customer's events, [by the links in force](privacy.md#what-is-handed-out-of-others). What a link, a transfer or the "
+            + "undoing of one adds or takes away may lie before a cursor: whoever keeps a copy reads it again from 0 after an event "
+            + "`linked`, `transferred` or `transfer_undone`.",
         [.customer, .environment, .after, .limit],
         answer: .document(ListDocument<EventDocument>.self, Example.events), codes: [.unprocessable])
 
@@ -127,14 +129,16 @@ extension APIOperation {
     static let exportCustomer = APIOperation(
         "exportCustomer", .customers, "Export a customer",
         "Everything known about a customer, as the file that `rightful export` writes: events with their facts and evidence, "
-            + "identities, catalogs, and a signed checkpoint that binds them.",
+            + "identities, every catalog that was ever applied, and a signed checkpoint that binds them. Of more than 50,000 events "
+            + "in an environment none is made: `unprocessable`. One is made at a time, within seconds; where that is not enough, the "
+            + "answer is `unavailable`, and `rightful export` makes it.",
         [.customer, .exportEnvironment],
-        answer: .foreign("A customer's export", #"{"object":"customer_export"}"#), codes: [.notFound])
+        answer: .foreign("A customer's export", #"{"object":"customer_export"}"#), codes: [.notFound, .unprocessable])
 
     static let findCustomers = APIOperation(
         "findCustomers", .customers, "Find whose a purchase is",
-        "Whoever has a purchase that bears it now. Exactly one of the four is named; "
-            + "see [whose a purchase is](#whose-a-purchase-is).",
+        "Whoever has a purchase that bears it now, a thousand purchases at most: of more `has_more` is `true`, and no cursor leads "
+            + "on. Exactly one of the four is named; see [whose a purchase is](#whose-a-purchase-is).",
         [.transactionID, .appAccountToken, .appTransactionID, .orderID],
         answer: .document(
             ListDocument<CustomerMatchDocument>.self,

@@ -92,7 +92,9 @@ extension APIOperation {
             """))
 
     static let listEvents = APIOperation(
-        "listEvents", .log, "List events", "The log as a cursor feed.", [.after, .limit],
+        "listEvents", .log, "List events",
+        "The log as a cursor feed. To a key of one environment or app a page may be short or empty while `has_more` is `true`: go on "
+            + "with `next_after` for as long as it is.", [.after, .limit],
         answer: .document(ListDocument<EventDocument>.self, Example.events))
 
     static let readEvent = APIOperation(
