@@ -44,18 +44,23 @@ struct PurchaseCourse {
         var hasFailed: Bool
         var isUnsubscribed: Bool
         var nextProductID: String?
+        var entitlementIDs: [String]
 
         init(_ before: PurchaseStanding) {
             (isOpen, end) = (before.isOpen, before.view.end)
             (hasFailed, isUnsubscribed) = (before.failedAt != nil, before.isUnsubscribed)
             nextProductID = before.nextProductID
+            entitlementIDs = before.view.entitlementIDs
         }
 
         /// What an event that lets in says by itself: that it renews as what it is.
+        ///
+        /// One about what gives nothing lets nobody in.
         init(letIn after: PurchaseStanding, nextProductID: String? = nil) {
-            (isOpen, end) = (true, after.view.end)
+            (isOpen, end) = (!after.givesNothing, after.view.end)
             (hasFailed, isUnsubscribed) = (false, false)
             self.nextProductID = nextProductID
+            entitlementIDs = after.view.entitlementIDs
         }
     }
 
@@ -82,10 +87,22 @@ struct PurchaseCourse {
     private mutating func goOn(from base: Base) {
         bill(base)
         announce(base)
-        if base.isOpen, !after.isOpen, !after.givesNothing { tell(.expiration, .expiration(after.endReason)) }
+        if base.isOpen, !after.isOpen { expire(base) }
         if after.isOpen, after.view.end > base.end, !events.contains(where: { Self.prolonging.contains($0.type) }) {
             tell(.subscriptionExtended)
         }
+    }
+
+    /// It stopped giving access.
+    ///
+    /// What a changed catalog gives no time any more has no end of its own: it ended at this moment, with all that it gave.
+    private mutating func expire(_ base: Base) {
+        var view = after.view
+        if after.givesNothing {
+            view.expiresAt = min(base.end, instant)
+            view.entitlementIDs = base.entitlementIDs
+        }
+        events.append(PurchaseEvent(type: .expiration, view: view, detail: .expiration(after.endReason)))
     }
 
     /// It gives access again.

@@ -37,7 +37,7 @@ struct PurchaseStandings {
                 standings[PurchaseKey(source: originalID, part: part)] = self.standing(
                     of: last, among: subscribed, standing, chain)
             }
-            for bought in latest where !bought.period.isSubscription {
+            for bought in latest where !bought.period.isSubscription && runs(bought.period) {
                 once[Self.key(originalID, bought.period.fact, Set(bought.period.transactionIDs))] = bought
             }
         }
@@ -49,6 +49,14 @@ struct PurchaseStandings {
             let key = Self.key(originalID, fact, ids)
             standings[key] = standing(of: fact, ids, once[key], isOfWeb: state.web != nil)
         }
+    }
+
+    /// Whether it is known how long a one-time purchase runs.
+    ///
+    /// Of a payment on the web the catalog alone says that. A product that the catalog lacks may have been for a time, so it
+    /// does not count as one without an end.
+    private func runs(_ period: Period) -> Bool {
+        period.web == nil || facts.catalog.product(period.fact.productID) != nil
     }
 
     /// The store may know one purchase under several ids, and say another each time.

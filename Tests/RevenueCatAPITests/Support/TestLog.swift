@@ -55,24 +55,24 @@ struct TestLog {
         applied(policy, recorded: -1000)
     }
 
-    /// A catalog of the same products.
-    mutating func applied(_ policy: AccessPolicy, recorded: Double) {
-        let catalog = Catalog(
-            products: [
-                CatalogProduct(
-                    productID: "pro", entitlements: ["premium"],
-                    stripe: StripeProduct(price: "price_pro", mode: .subscription)),
-                CatalogProduct(
-                    productID: "pro.yearly", entitlements: ["premium"],
-                    stripe: StripeProduct(price: "price_yearly", mode: .subscription)),
-                CatalogProduct(productID: "basic", entitlements: ["basic"]),
-                CatalogProduct(
-                    productID: "lifetime", entitlements: ["premium"],
-                    stripe: StripeProduct(price: "price_lifetime", mode: .payment)),
-                CatalogProduct(
-                    productID: "season", entitlements: ["premium"], duration: CalendarDuration(iso8601: "P90D")),
-            ], policy: policy)
-        add(.catalog(catalog), recorded: recorded)
+    static let products = [
+        CatalogProduct(
+            productID: "pro", entitlements: ["premium"], stripe: StripeProduct(price: "price_pro", mode: .subscription)),
+        CatalogProduct(
+            productID: "pro.yearly", entitlements: ["premium"],
+            stripe: StripeProduct(price: "price_yearly", mode: .subscription)),
+        CatalogProduct(productID: "basic", entitlements: ["basic"]),
+        CatalogProduct(
+            productID: "lifetime", entitlements: ["premium"],
+            stripe: StripeProduct(price: "price_lifetime", mode: .payment)),
+        CatalogProduct(productID: "season", entitlements: ["premium"], duration: CalendarDuration(iso8601: "P90D")),
+    ]
+
+    /// A catalog of the same products, unless the test says otherwise.
+    mutating func applied(
+        _ policy: AccessPolicy = AccessPolicy(), _ products: [CatalogProduct] = Self.products, recorded: Double
+    ) {
+        add(.catalog(Catalog(products: products, policy: policy)), recorded: recorded)
     }
 
     private mutating func add(_ fact: LedgerFact, recorded: Double) {
