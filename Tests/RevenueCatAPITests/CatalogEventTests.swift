@@ -51,4 +51,22 @@ struct CatalogEventTests {
         over.applied(AccessPolicy(), Self.others, recorded: 100)
         #expect(try over.story(by: 200) == ["NON_RENEWING_PURCHASE @5", "EXPIRATION UNKNOWN @95"])
     }
+
+    @Test("another name for what is sold on the web is no change of product, and a change is one under any name")
+    func renamed() throws {
+        var log = TestLog()
+        log.stripe(at: 0) {
+            $0.invoices = paidLine("1", from: 0, to: 30)
+            $0.subscription = stripeSubscription(.active, until: 30)
+        }
+        let renamed = CatalogProduct(
+            productID: "pro.web", entitlements: ["premium"],
+            stripe: StripeProduct(price: "price_pro", mode: .subscription))
+        log.applied(AccessPolicy(), TestLog.products.filter { $0.productID != "pro" } + [renamed], recorded: 10)
+        #expect(try log.story(by: 15) == ["INITIAL_PURCHASE @0"])
+        log.stripe(at: 20) { $0.subscription = stripeSubscription(.active, until: 30, price: "price_yearly") }
+        let told = try log.told(by: 25)
+        #expect(told.map(\.description) == ["INITIAL_PURCHASE @0", "PRODUCT_CHANGE pro.yearly @20"])
+        #expect(told.last?["product_id"] == .string("pro.web"))
+    }
 }

@@ -46,10 +46,10 @@ struct PurchaseCourse {
         var nextProductID: String?
         var entitlementIDs: [String]
 
-        init(_ before: PurchaseStanding) {
+        init(_ before: PurchaseStanding, to after: PurchaseStanding) {
             (isOpen, end) = (before.isOpen, before.view.end)
             (hasFailed, isUnsubscribed) = (before.failedAt != nil, before.isUnsubscribed)
-            nextProductID = before.nextProductID
+            nextProductID = before.renewsUnchanged(to: after) ? after.view.productID : before.nextProductID
             entitlementIDs = before.view.entitlementIDs
         }
 
@@ -115,7 +115,7 @@ struct PurchaseCourse {
 
     private mutating func keep(_ before: PurchaseStanding) -> Base {
         if before.isCancelled, !after.isCancelled, after.isOpen { tell(.uncancellation) }
-        return Base(before)
+        return Base(before, to: after)
     }
 
     /// What says that a period gives access again.
@@ -166,7 +166,7 @@ struct PurchaseCourse {
         tellMoney(since: known)
         let isReversed = events.contains { $0.type == .refundReversed }
         if let open, after.isOpen, !isReversed, open.view.productID == after.view.productID {
-            return goOn(from: Base(open))
+            return goOn(from: Base(open, to: after))
         }
         if after.isOpen, !isReversed { tell(.subscriptionExtended) }
         if after.isOpen { goOn(from: Base(letIn: after)) }
@@ -268,4 +268,10 @@ struct PurchaseCourse {
 extension PurchaseStanding {
     /// Whether it does not renew as things are: what cannot be charged does not, whatever somebody wishes.
     fileprivate var isCancelled: Bool { isUnsubscribed || failedAt != nil }
+
+    /// Whether the same period was to renew as the product that it is, and the catalog has another name for that now.
+    fileprivate func renewsUnchanged(to after: PurchaseStanding) -> Bool {
+        nextProductID == view.productID && !transactionIDs.isDisjoint(with: after.transactionIDs)
+            && view.productID != after.view.productID
+    }
 }
