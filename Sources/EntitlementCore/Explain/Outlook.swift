@@ -367,8 +367,8 @@ struct OutlookFinder {
         }
         var sold: [String] = []
         // What was bought and gave nothing would give nothing again.
-        let idle = facts.idlePurchases(giving: entitlementID, at: instant).map(\.productID)
-        let begun = Set(unpaid.filter(\.isPayable).map(\.productID) + idle)
+        let idle = facts.untimedProducts(giving: entitlementID, at: instant)
+        let begun = idle.union(unpaid.filter(\.isPayable).map(\.productID))
         for product in giving where !begun.contains(product.productID) {
             if facts.obstacle(toSelling: product, at: instant) != nil { continue }
             sold.append(product.productID)

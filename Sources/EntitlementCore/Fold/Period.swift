@@ -256,16 +256,21 @@ private struct DisjointSets {
     }
 }
 
+extension AccessPolicy {
+    /// When a revocation of the App Store's ends access; `nil` where there is none, or it ends none.
+    func revokedAt(by revocation: Revocation?) -> Timestamp? {
+        let keepsAccess = revocation?.kind == .known(.refundProrated) && proratedRefund == .keepsAccess
+        return keepsAccess ? nil : revocation?.date
+    }
+}
+
 extension Period {
     /// Reads the statement that counts about one period; `nil` when it grants nothing because nobody says how long it
     /// runs.
     fileprivate init?(_ winner: StatedTransaction, ids: [String], needsStoreCheck: Bool, catalog: Catalog) {
         guard let expiry = Self.expiry(of: winner.fact, catalog: catalog) else { return nil }
-        let revocation = winner.fact.revocation
-        let keepsAccess =
-            revocation?.kind == .known(.refundProrated) && catalog.policy.proratedRefund == .keepsAccess
         let terms = PurchaseTerms(
-            winner.statement, ids: ids, expiry: expiry, revokedAt: keepsAccess ? nil : revocation?.date,
+            winner.statement, ids: ids, expiry: expiry, revokedAt: catalog.policy.revokedAt(by: winner.fact.revocation),
             needsStoreCheck: needsStoreCheck)
         let start = winner.fact.purchaseDate
         self.init(

@@ -140,4 +140,28 @@ struct ExplanationKnownTests {
         #expect(explanation.considered.map(\.loss) == [.noDuration])
         #expect(explanation.outlook.map(\.sentence).contains { $0.hasSuffix("would open it: pro.") })
     }
+
+    @Test("what has no duration is told to whoever has it at the instant, and to nobody once it was taken back")
+    func withoutDurationElsewhere() {
+        let catalog = Catalog(products: [
+            CatalogProduct(productID: "gems", entitlements: ["premium"]),
+            CatalogProduct(productID: "pro", entitlements: ["premium"]),
+        ])
+        let told: [Entry] = [
+            .statement(oneTime("1", "gems", .consumable, at: 5)), .fact(.catalog(catalog), recorded: 6),
+            .fact(transfer(to: bob), recorded: 8),
+        ]
+        let refund = Entry.statement(oneTime("1", "gems", .consumable, at: 5, signed: 7, revoked: 7))
+        func isTold(_ customer: IdentityRef, _ told: [Entry], at instant: Double) -> Bool {
+            let explanation = CustomerHistory(of: customer, told).explanation(at: instant)
+            #expect(explanation.outlook.map(\.sentence).contains { $0.hasSuffix("would open it: pro.") })
+            let isTold = explanation.decision.sentence.contains("the catalog has no duration for it")
+            #expect(explanation.considered.map(\.loss) == (isTold ? [.noDuration] : []))
+            return isTold
+        }
+        #expect(isTold(alice, told, at: 7) && !isTold(alice, told, at: 10))
+        #expect(!isTold(bob, told, at: 7) && isTold(bob, told, at: 10))
+        #expect(
+            isTold(alice, [told[0], told[1], refund], at: 6) && !isTold(alice, [told[0], told[1], refund], at: 10))
+    }
 }

@@ -203,6 +203,9 @@ struct WebLineTests {
             let state = given.facts.originals["pi_1"]
             #expect(given.facts.idlePurchases(giving: "premium", at: day(5)).map(\.productID) == ["pro"])
             #expect(state?.winningStatements().map(\.fact.statedOwner) == [alice], "and it is somebody's all the same")
+            let back = given.with { $0.told = told + [refunded(at: 6, 4999, of: "pi_1")] }
+            #expect(back.facts.idlePurchases(giving: "premium", at: day(5)).count == 1)
+            #expect(back.facts.idlePurchases(giving: "premium", at: day(7)).isEmpty, "it was refunded")
         }
         let season = CatalogProduct(
             productID: "pro", entitlements: ["premium"],
