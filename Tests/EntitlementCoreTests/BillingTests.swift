@@ -99,6 +99,23 @@ struct BillingTests {
                 ])
     }
 
+    @Test("what failed before and was solved by the expiry gives up nothing at it, though it leaves no leeway")
+    func solvedBefore() {
+        let policy = AccessPolicy(leewaySeconds: 3600)
+        let failed = renewalInfo(signed: 30, graceEnd: 46, retry: true)
+        // The payment that solved it is dated back to when it was due.
+        let paid = subscription("2", from: 30, to: 60, .renewal)
+        #expect(
+            Given(
+                period, paid, failed, renewalInfo(signed: 33, renews: true), renewalInfo(signed: 50, renews: false),
+                policy: policy
+            ).reasons().suffix(2) == ["60..120 expired expired", "120.. expired expired"])
+        let extended = subscription("1", from: 0, to: 42, signed: 35)
+        #expect(
+            Given(period, extended, renewalInfo(signed: 30, retry: true), renewalInfo(signed: 35), policy: policy)
+                .reasons() == ["0..42 active paid_period", "42..102 expired expired", "102.. expired expired"])
+    }
+
     @Test("a grace end at or before the expiry has passed already: billing retry", arguments: [20.0, 30])
     func graceBeforeExpiry(end: Double) {
         #expect(

@@ -126,6 +126,18 @@ struct SegmentBuilder {
         (periodIndex, self.limit, cursor) = (index, limit, .earliest)
     }
 
+    /// The reason to give after the segment that was appended last, where nothing else was said.
+    ///
+    /// Only what was in grace or billing retry can be given up: a failure that was solved by the expiry says nothing of it.
+    var reasonOfEnd: ReasonCode {
+        guard let last else { return .expired }
+        return switch last.state {
+        case .inGracePeriod, .inBillingRetry: .billingGivenUp
+        case .expired: last.reason == .upgradedElsewhere ? .expired : last.reason
+        case .active, .revoked: .expired
+        }
+    }
+
     /// The segment of this period that was appended last.
     var last: Segment? { segments.last.flatMap { $0.periodIndex == periodIndex ? $0 : nil } }
 
@@ -194,10 +206,10 @@ struct SegmentBuilder {
             if said.readsBillingRetry || said.graceEnd != nil {
                 append(.inBillingRetry, .billingRetry, until: until, positions: positions)
             } else {
-                append(.expired, .billingGivenUp, until: until, positions: positions)
+                append(.expired, reasonOfEnd, until: until, positions: positions)
             }
         }
         let spoken = period.positions.union([first.position])
-        append(.expired, .billingGivenUp, until: revokedAt, positions: spoken)
+        append(.expired, reasonOfEnd, until: revokedAt, positions: spoken)
     }
 }

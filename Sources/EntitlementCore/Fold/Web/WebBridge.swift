@@ -196,15 +196,3 @@ extension WebSubscription {
         return ofHeirs.isEmpty ? latestPeriodEnd : ofHeirs.compactMap(\.periodEnd).max()
     }
 }
-
-extension SegmentBuilder {
-    /// The reason to give after the segment that was appended last, where nothing else was said.
-    fileprivate var reasonOfEnd: ReasonCode {
-        guard let last else { return .expired }
-        return switch last.state {
-        case .inGracePeriod, .inBillingRetry: .billingGivenUp
-        case .expired: last.reason
-        case .active, .revoked: .expired
-        }
-    }
-}
