@@ -41,7 +41,8 @@ package struct ExplanationDocument: Codable, Hashable, Sendable, NamedDocument {
         package let events: [CitedEvent]
         package let considered: [ConsideredDocument]
         package let wouldChange: [OutlookDocument]
-        /// The last change of the catalog that made a difference to this decision.
+        /// The last change of the catalog that made a difference to this decision; `null` where none of those that the history
+        /// keeps did.
         @Nullable package private(set) var catalogChange: CatalogChangeDocument?
 
         package init(_ explanation: Explanation) {

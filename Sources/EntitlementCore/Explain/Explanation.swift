@@ -7,7 +7,7 @@ package struct Explanation: Hashable, Sendable {
     package let events: [HistoryEvent]
     package let considered: [Alternative]
     package let outlook: [Outlook]
-    /// The last change of the catalog that made a difference here; `nil` where none did.
+    /// The last change of the catalog that made a difference here; `nil` where none of those that the history keeps did.
     package let catalogChange: CatalogChange?
     /// `nil` for an entitlement that nothing ever gave.
     package let timeline: EntitlementTimeline?

@@ -52,7 +52,7 @@ extension ComponentNotes {
             [
                 "events": "None can be left out: folding only these gives the same decision",
                 "considered": "What else was weighed, and why it did not decide",
-                "catalog_change": "The last change of the catalog that made a difference",
+                "catalog_change": "The last change of the catalog that made a difference, of those that are looked at",
             ]),
         "ExplanationRule": ComponentNotes(
             "The rule of the fold that decided", ["sentence": "For people; it names no identity"]),

@@ -1,4 +1,5 @@
 import EntitlementAPI
+import EntitlementCore
 import RevenueCatAPI
 
 // What the routes about one customer take and answer.
@@ -20,7 +21,9 @@ extension APIOperation {
     static let explain = APIOperation(
         "explainEntitlements", .customers, "Explain",
         "The decision, the events behind it, what else was considered (also what was bought on the web and is not paid yet: "
-            + "`unpaid`, `payment_failed`, `not_billed_yet`), and what would change it.",
+            + "`unpaid`, `payment_failed`, `not_billed_yet`), and what would change it. `catalog_change` is looked for among "
+            + "the last \(CustomerHistory.catalogLimit - 1) changes of the catalog, and `null` where none of these made a "
+            + "difference.",
         [.customer, .environment, .entitlement, .at, .knownAt],
         answer: .document(ExplanationDocument.self, Example.explanation), codes: [.unprocessable])
 
