@@ -52,6 +52,10 @@ package struct CatalogDifference: Hashable, Sendable {
     package let entitlementsRemoved: [String]
     package let entitlementsAdded: [String]
     package let isPolicyChanged: Bool
+    /// Products sold for one payment that the proposed one has under another name.
+    ///
+    /// A payment states the name that it was made for, so it gives nothing by the other.
+    package let oneTimeProductsRenamed: [String]
 
     package init(from present: Catalog, to proposed: Catalog) {
         func entitlements(_ catalog: Catalog) -> Set<String> { Set(catalog.products.flatMap(\.entitlements)) }
@@ -66,5 +70,10 @@ package struct CatalogDifference: Hashable, Sendable {
         entitlementsRemoved = entitlements(present).subtracting(entitlements(proposed)).sorted()
         entitlementsAdded = entitlements(proposed).subtracting(entitlements(present)).sorted()
         isPolicyChanged = present.policy != proposed.policy
+        oneTimeProductsRenamed = present.products.filter { product in
+            guard let stripe = product.stripe, stripe.mode == .payment else { return false }
+            return proposed.product(product.productID) == nil
+                && proposed.productID(of: WebProduct(price: stripe.price, product: nil)) != nil
+        }.map(\.productID)
     }
 }

@@ -17,6 +17,7 @@ extension CatalogHandlers {
 
 extension CatalogTrialDocument {
     init(_ trial: CatalogTrial, _ proposed: CatalogDocument, at: Timestamp) {
+        let difference = CatalogDifference(from: trial.present, to: proposed.catalog)
         self.init(
             at: at, knownAt: trial.position, catalogPosition: trial.catalogPosition, nextAfter: trial.reached,
             customers: StoreEnvironment.allCases.map {
@@ -27,7 +28,7 @@ extension CatalogTrialDocument {
                     environment: group.environment, entitlement: group.entitlementID, effect: group.kind,
                     customers: count,
                     examples: (trial.examples[group] ?? []).map { Example(customerID: $0.customerID, $0.effect) })
-            }, difference: Difference(CatalogDifference(from: trial.present, to: proposed.catalog)),
-            remarks: proposed.remarks)
+            }, difference: Difference(difference),
+            remarks: proposed.remarks + difference.oneTimeProductsRenamed.map { "renamed_one_time_product:\($0)" })
     }
 }

@@ -185,6 +185,24 @@ struct CatalogTrialTests {
         #expect(customers == Int64(life.record.customers.count))
     }
 
+    @Test("another name for what is sold for one payment is remarked, for payments state the name")
+    func renamed() async throws {
+        let rig = try await ServiceRig.make()
+        func catalog(_ names: String..., mode: String = "payment") -> String {
+            let products = names.enumerated().map { index, name in
+                #"{"product_id":"\#(name)","entitlements":["x"]"#
+                    + (index > 0 ? "}" : #","stripe":{"price":"price_1","mode":"\#(mode)"}}"#)
+            }
+            return #"{"products":[\#(products.joined(separator: ","))]}"#
+        }
+        #expect(try await rig.put(catalog("old")).status == 200)
+        #expect(try await Self.attempt(rig, catalog("new"), "").remarks == ["renamed_one_time_product:old"])
+        #expect(try await Self.attempt(rig, catalog("new", "old"), "").remarks == nil, "the old name stays known")
+        #expect(try await Self.attempt(rig, #"{"products":[]}"#, "").remarks == nil)
+        #expect(try await rig.put(catalog("old", mode: "subscription")).status == 200)
+        #expect(try await Self.attempt(rig, catalog("new", mode: "subscription"), "").remarks == nil)
+    }
+
     @Test("it says in what the catalogs differ, and refuses what is none")
     func differences() async throws {
         let rig = try await ServiceRig.make()
