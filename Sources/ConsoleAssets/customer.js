@@ -7,7 +7,7 @@ import { announce, button, el, show, showChanged } from "./dom.js";
 import { environmentTag, isPinned, remember, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
 import { patterns, Picture } from "./picture.js";
-import { claimedElsewhere, nobodyText, renewing, said } from "./said.js";
+import { claimedElsewhere, nobodyText, once, readCatalog, renewing, said } from "./said.js";
 import { lossesOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
@@ -178,8 +178,8 @@ export class CustomerView {
       const [held, all, then] = await Promise.all([
         get(`${own}/entitlements`, moment, signal), whole, knownAt === null ? whole : this.timeline(knownAt, signal),
       ]);
-      const renewals = await renewing(held, then, moment, signal);
-      if ([...renewals.values()].some((one) => one.renews_as)) this.catalog ??= await get("v1/catalog").catch(() => null);
+      const explained = once(() => get(`${own}/explain`, moment, signal));
+      const renewals = await renewing(held, then, explained, moment, signal);
       const lost = await lossesOf(held, this.losses, (instant) => get(`${own}/entitlements`, { ...moment, at: instant }, signal), knownAt);
       if (mine !== this.generation) return;
       this.failed = false;
@@ -191,11 +191,11 @@ export class CustomerView {
       if (this.shown?.at !== at || this.shown.knownAt !== knownAt) this.claimed = [];
       // What is on the screen from here on; what is asked for may be another moment already.
       this.shown = { at, knownAt };
-      this.answered = [held, all, then];
+      this.answered = [held, all, then, explained];
       this.showHeld(held, all, then);
       // Somebody may have been forgotten meanwhile, in another tab or elsewhere.
       if (held.entitlements.length === 0 && all.document.entitlements.length === 0 && this.history?.events.length > 0) this.history.loadAgain();
-      this.explain(own, moment, mine, signal);
+      this.explain(explained, moment, mine, signal);
       this.showRight();
       this.waitForChange(then);
       // When somebody has stopped sliding.
@@ -249,7 +249,7 @@ export class CustomerView {
   // Purchases that decide nothing stand in no timeline, and grants in none but those that decide: the events name them.
   async loadOthers() {
     if (!this.answered || !this.shown || !this.history || this.history.events.length === 0) return;
-    const [, , then] = this.answered;
+    const [, , then, explained] = this.answered;
     const mine = this.generation;
     const query = { environment: this.view.environment, known_at: this.shown.knownAt };
     // The newest first: it is the one that somebody writes about.
@@ -266,7 +266,7 @@ export class CustomerView {
       const found = await Promise.all(left.map((id) => get(`v1/subscriptions/${path(id)}`, query).catch(() => null)));
       // In their own order, not in that of the answers: what has no period is offered so.
       left.forEach((id, index) => then.others.set(id, found[index]));
-      if ([...then.others.values()].some(Boolean)) this.catalog ??= await get("v1/catalog").catch(() => null);
+      if ([...then.others.values()].some(Boolean)) await readCatalog(then, explained);
     } catch {
       // What decides is on the screen.
       return;
@@ -375,12 +375,12 @@ export class CustomerView {
   }
 
   // An explanation takes longer, and comes when somebody has stopped sliding.
-  explain(own, moment, mine, signal) {
+  explain(explained, moment, mine, signal) {
     clearTimeout(this.waiting);
     this.why.setAttribute("aria-busy", "true");
     this.waiting = setTimeout(async () => {
       try {
-        const [document, { explanation }] = await Promise.all([get(`${own}/explain`, moment, signal), import("./why.js")]);
+        const [document, { explanation }] = await Promise.all([explained(), import("./why.js")]);
         if (mine !== this.generation) return;
         show(this.why, explanation(document, this.openEvent));
         const claimed = await claimedElsewhere(this, document.conflicts, { environment: this.view.environment, known_at: moment.known_at }, signal);

@@ -11,10 +11,23 @@ import { millis, timeText } from "./time.js";
 import { words } from "./words.js";
 
 // The purchases that say how what is held is renewed at an instant: those that are known are of the present.
-export async function renewing({ entitlements }, { purchases }, moment, signal) {
+export async function renewing({ entitlements }, then, explained, moment, signal) {
   const ids = [...new Set(entitlements.filter((one) => one.gives_access && one.will_renew !== null).map((one) => one.original_transaction_id))];
-  if (moment.at === null) return purchases;
-  return new Map(await Promise.all(ids.map(async (id) => [id, await get(`v1/subscriptions/${path(id)}`, moment, signal)])));
+  const purchases = moment.at === null ? then.purchases
+    : new Map(await Promise.all(ids.map(async (id) => [id, await get(`v1/subscriptions/${path(id)}`, moment, signal)])));
+  if ([...purchases.values()].some((one) => one.renews_as)) await readCatalog(then, explained);
+  return purchases;
+}
+
+// Asks when it is first needed, and not again.
+export function once(ask) {
+  let answer;
+  return () => answer ??= ask();
+}
+
+// What the catalog said of their products, as it was known then: an explanation has that.
+export async function readCatalog(then, explained) {
+  then.catalog ??= (await explained().catch(() => null))?.catalog;
 }
 
 // What they claimed and is another's, with whose it is as far as may be seen; what is theirs all the same is left out.
@@ -40,7 +53,7 @@ function claims(view) {
 }
 
 export function said(view, held, all, then, at) {
-  const tell = (one) => (one.gives_access ? { course: courseOf(one, then, at), renewal: renewalOf(one, view.renewing, view.catalog) }
+  const tell = (one) => (one.gives_access ? { course: courseOf(one, then, at), renewal: renewalOf(one, view.renewing, then.catalog) }
     : { lost: view.lost.has(one.since) ? lossOf(one, view.lost.get(one.since)) : null, isAhead: millis(one.since) > view.now,
       isInPart: then.purchases.get(one.original_transaction_id)?.periods.at(-1)?.refunded_in_part });
   const sentences = held.entitlements.length === 0 ? nobody(view, held, all) : grouped(held.entitlements, tell).map((group) =>
@@ -61,7 +74,7 @@ function beside(view, held, then, at) {
   const say = words.sentences;
   return paidBeside(held, then, view.ids(), at).map(({ id, purchase, period }) => {
     const until = period.expires_at === null ? null : timeText(millis(period.expires_at));
-    const isUnmapped = view.catalog && then.others.has(id) && !view.catalog.products.some((product) =>
+    const isUnmapped = then.catalog && then.others.has(id) && !then.catalog.products.some((product) =>
       product.product_id === period.product_id && product.entitlements.length > 0);
     const isRenewed = view.shown.at === null && purchase.will_renew && !purchase.paused && !purchase.awaits_consent && !purchase.renews_as;
     return el("p", { class: "beside" }, purchase.will_renew === null ? say.bought(period.product_id, until)

@@ -151,6 +151,34 @@ struct ConsoleOwnerTests {
         }
     }
 
+    @Test("what a renewal is to give is read off the catalog of the moment that is shown, on a page left open, too")
+    func catalogOfMoment() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            let (person, news) = (ConsoleStage.Person(7), StoreWorld.ProductID.newsMonthly)
+            var story = Storyteller(world: stage.installation.world, seed: 34)
+            let bought = story.subscribe(
+                person.account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - 9 * Span.day)
+            story.planRenewal(bought, as: news, at: ConsoleStage.now - 7 * Span.day)
+            try await stage.tell(story.notifications)
+            let before = try await stage.client.head()
+            try await stage.signIn()
+            try await stage.show(person.id)
+            let less = "It is to renew as \(news) then, which does not give "
+            try await browser.wait("#answer", says: less)
+            var world = stage.installation.world
+            world.mappings = world.mappings.filter { $0.productID != news }
+            world.mappings.append(CatalogMapping(news, ["news", "premium", "plus"]))
+            let file = Array(try world.catalogFile.encoded())
+            #expect(try await stage.client.send("PUT", "/v1/catalog", body: file).status == 200)
+            try await browser.run("document.dispatchEvent(new Event('visibilitychange'))")
+            try await browser.wait("#answer", says: "It is to renew as \(news) then.")
+            try await stage.show(person.id, "&known_at=\(before)")
+            try await browser.wait("#answer", says: less)
+            try await stage.expectCleanConsole()
+        }
+    }
+
     @Test("a renewal that awaits consent, or is of something that gives less, is not said to be made by itself")
     func renewals() async throws {
         try await ConsoleStage.with { stage in
