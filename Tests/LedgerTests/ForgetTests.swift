@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Forgetting")
 struct ForgetTests {
-    private static func notification(
+    static func notification(
         _ number: Int, token: String?, app: String?, original: String, transaction: Bool = true
     ) -> EventDraft {
         var draft = RandomDrafts(seed: 77, originals: 1).drafts(number + 1)[number]
@@ -31,7 +31,7 @@ struct ForgetTests {
         return draft
     }
 
-    private static func link(_ identity: String, to customer: String) -> EventDraft {
+    static func link(_ identity: String, to customer: String) -> EventDraft {
         EventDraft(
             environment: nil, source: .api, type: "linked", occurredAt: nil,
             fact: .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(1))),
@@ -51,11 +51,11 @@ struct ForgetTests {
             evidence: .received(VerifyRig.signed("{\"appTransactionId\":\"\(app)\"}")))
     }
 
-    private static let ann = "0a000000-0000-4000-8000-00000000000a"
-    private static let bob = "0b000000-0000-4000-8000-00000000000b"
+    static let ann = "0a000000-0000-4000-8000-00000000000a"
+    static let bob = "0b000000-0000-4000-8000-00000000000b"
 
     /// Tables in which one of the ids stands in clear, in text or in bytes.
-    private static func traces(of ids: [String], in ledger: TestLedger) async throws -> Set<String> {
+    static func traces(of ids: [String], in ledger: TestLedger) async throws -> Set<String> {
         let owner = try await ledger.database.owner()
         return try await owner.run { connection in
             let tables = try connection.query(
@@ -81,7 +81,7 @@ struct ForgetTests {
         }
     }
 
-    private static func forgetter(_ ledger: TestLedger) -> Forgetter {
+    static func forgetter(_ ledger: TestLedger) -> Forgetter {
         Forgetter(pool: PostgresPool(ledger.database.ownerConninfo), now: { .earliest })
     }
 
@@ -261,21 +261,6 @@ struct ForgetTests {
         let word = try #require(CustomerID("Production"))
         #expect(try await Self.forgetter(ledger).forget(word)?.evidence == 1)
         #expect(try await ledger.reader.event(at: 2)?.evidence != nil)
-    }
-
-    @Test("somebody who is linked after the look is looked for as well")
-    func linkedMeanwhile() async throws {
-        let ledger = try await TestLedger()
-        _ = try await ledger.writer.append(Self.notification(0, token: Self.ann, app: nil, original: "2001"))
-        var other = Self.notification(1, token: Self.bob, app: nil, original: "2002")
-        other.evidence = .received(VerifyRig.signed("{\"x\":\"7000000005\"}"))
-        _ = try await ledger.writer.append(other)
-        let ann = try #require(CustomerID(Self.ann))
-        let preview = try #require(try await Self.forgetter(ledger).preview(ann))
-        _ = try await ledger.writer.append(Self.link("apple:7000000005", to: Self.ann))
-        #expect(preview.scope.identities.count == 1)
-        let outcome = try await Self.forgetter(ledger).forget(ann, known: preview)
-        #expect(outcome?.identities == 2 && outcome?.evidence == 2)
     }
 
     @Test("what others have at positions that the log lost since the look is looked through, not erased")

@@ -131,9 +131,13 @@ struct EvidenceSearch: Sendable {
         }
     }
 
-    /// Whether everything was looked for that belongs to a person.
-    func covers(_ scope: ForgettingScope) -> Bool {
-        identities.isSuperset(of: scope.identities.map(\.ref)) && webIDs.isSuperset(of: scope.webIDs)
-            && mailAddresses.isSuperset(of: scope.mailAddresses)
+    /// Whether these are the ids that were looked for: what was found by any other may be somebody else's.
+    func isFor(_ identities: [(value: String, ref: IdentityRef)]) -> Bool {
+        self.identities == Set(identities.map(\.ref))
+    }
+
+    /// Whether everything was looked for that belongs to a person, and nothing else.
+    func isFor(_ scope: ForgettingScope) -> Bool {
+        isFor(scope.identities) && webIDs == scope.webIDs && mailAddresses == scope.mailAddresses
     }
 }

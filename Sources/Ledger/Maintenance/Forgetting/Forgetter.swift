@@ -74,7 +74,8 @@ package struct Forgetter: Sendable {
 
     private enum Attempt: Sendable {
         case done(ForgettingOutcome?)
-        /// Ids were linked since they were looked for, or others' events may stand where this person's were found.
+        /// Ids were linked since they were looked for, or links undone, or others' events may stand where this person's were
+        /// found.
         case isSomebodyElse
     }
 
@@ -112,7 +113,7 @@ package struct Forgetter: Sendable {
                 return scope
             }
             preview.end = end
-            if preview.search.covers(preview.scope) { return preview }
+            if preview.search.isFor(preview.scope) { return preview }
             preview.search = EvidenceSearch(for: preview.scope)
         }
     }
@@ -177,13 +178,13 @@ package struct Forgetter: Sendable {
         // Once more under the lock: nobody can append anything of this customer between looking and erasing.
         var scope = try ForgettingScope(of: customer, on: connection)
         var search = known.search
-        guard search.covers(scope) else {
+        guard search.isFor(scope.identities) else {
             try connection.execute(script: "COMMIT")
             return .isSomebodyElse
         }
         while try search.advance(to: head.position, on: connection) {}
         try scope.add(search, on: connection)
-        guard search.covers(scope) else {
+        guard search.isFor(scope) else {
             try connection.execute(script: "COMMIT")
             return .isSomebodyElse
         }

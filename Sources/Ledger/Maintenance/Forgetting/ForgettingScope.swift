@@ -125,7 +125,7 @@ package struct ForgettingScope: Sendable {
     ///
     /// Where that names no customer at all, as a refund does, what it is about is this person's, too.
     mutating func add(_ search: EvidenceSearch, on connection: isolated PostgresConnection) throws {
-        let found = search.found.sorted()
+        let found = try Self.held(search.found, on: connection)
         identified.formUnion(found)
         webIDs.formUnion(try WebEvidence.ids(in: found, ofNobody: true, on: connection))
         mailAddresses.formUnion(try WebEvidence.mailAddresses(in: found, of: identities.map(\.ref), on: connection))
@@ -133,7 +133,7 @@ package struct ForgettingScope: Sendable {
         var unclaimed: Set<Int64> = []
         sharedMailAddresses = 0
         for (_, positions) in search.foundByMail {
-            let others = positions.subtracting(identified).sorted()
+            let others = try Self.held(positions.subtracting(identified), on: connection)
             if try isSomebodyElses(others, on: connection) {
                 sharedMailAddresses += 1
             } else {
@@ -141,6 +141,15 @@ package struct ForgettingScope: Sendable {
             }
         }
         evidencePositions = identified.union(unclaimed).sorted()
+    }
+
+    /// Those of some positions that have evidence, ascending: another forgetting may have erased it since it was found.
+    private static func held(_ positions: Set<Int64>, on connection: isolated PostgresConnection) throws -> [Int64] {
+        guard !positions.isEmpty else { return [] }
+        return try connection.query(
+            "SELECT position FROM evidence WHERE ledger_id = $1 AND position = ANY ($2) ORDER BY position",
+            [.int(ledgerID), .intArray(positions.sorted())]
+        ).rows.map { try $0.int(0) }
     }
 
     /// Whether one of some events names another customer, or is about an original that another event says is another's.
