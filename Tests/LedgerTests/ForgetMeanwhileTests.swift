@@ -18,6 +18,10 @@ extension ForgetTests {
         let preview = try #require(try await Self.forgetter(ledger).preview(ann))
         _ = try await ledger.writer.append(Self.link("apple:7000000005", to: Self.ann))
         #expect(preview.scope.identities.count == 1)
+        await #expect(throws: LedgerError.self) {
+            try await Self.forgetter(ledger).forget(ann, known: preview, isAgreed: true)
+        }
+        #expect(try await ledger.reader.status().position == 3, "nobody agreed to another id")
         let outcome = try await Self.forgetter(ledger).forget(ann, known: preview)
         #expect(outcome?.identities == 2 && outcome?.evidence == 2)
     }
@@ -37,8 +41,10 @@ extension ForgetTests {
         undo.fact = .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(0)))
         undo.identities = [Self.bob]
         _ = try await ledger.writer.append(undo)
-        let outcome = try await Self.forgetter(ledger).forget(ann, known: preview)
-        #expect(outcome?.identities == 1 && outcome?.evidence == 1)
+        let renewal = Self.notification(2, token: Self.ann, app: nil, original: "2000")
+        _ = try await ledger.writer.append(renewal)
+        let outcome = try await Self.forgetter(ledger).forget(ann, known: preview, isAgreed: true)
+        #expect(outcome?.identities == 1 && outcome?.evidence == 2)
         #expect(try await ledger.reader.event(at: 2)?.evidence != nil)
     }
 

@@ -105,7 +105,10 @@ struct ForgetCommand: Command {
         if arguments.has("--dry-run") { return "This would erase for good:\n\(Self.members(preview))" }
         if !arguments.has("--yes") { try await confirm(preview, context) }
         // Whoever was asked and said yes is not left half-way.
-        let outcome = try await uninterrupted { [customer] in try await forgetter.forget(customer, known: preview) }
+        let isAgreed = !arguments.has("--yes")
+        let outcome = try await uninterrupted { [customer] in
+            try await forgetter.forget(customer, known: preview, isAgreed: isAgreed)
+        }
         guard let outcome else { throw Self.unknown }
         var line = "forgotten at position \(outcome.positions.map(String.init).joined(separator: ", ")): "
         line += "\(outcome.identities) id(s) and \(outcome.evidence) piece(s) of evidence are erased\n"

@@ -52,7 +52,12 @@ package struct Forgetter: Sendable {
     ///
     /// - Parameter known: what was looked through before, so that it need not be again, unless the log has lost its end
     ///   since.
-    package func forget(_ customer: CustomerID, known: ForgettingPreview? = nil) async throws -> ForgettingOutcome? {
+    /// - Parameter isAgreed: whether somebody was shown what is known, and agreed to that: nothing else is erased then.
+    /// - Throws: `invalid` where something else would have to be erased.
+    package func forget(
+        _ customer: CustomerID, known: ForgettingPreview? = nil, isAgreed: Bool = false
+    ) async throws -> ForgettingOutcome? {
+        let agreed = isAgreed ? known : nil
         var known = known
         for _ in 0..<Self.attempts {
             if known == nil { known = try await preview(customer) }
@@ -61,9 +66,14 @@ package struct Forgetter: Sendable {
             guard let end = try await run({ try Self.end(after: before.end, on: $0) }) else { continue }
             let current = try await advance(before, to: end)
             try await forgetCommands(about: customer, current)
-            switch try await erase(customer, current) {
+            switch try await erase(customer, current, agreed) {
             case .done(let outcome): return outcome
             case .isSomebodyElse: continue
+            case .isMore:
+                throw LedgerError(
+                    .invalid,
+                    "nothing was erased: who this customer is has changed since it was shown, and more would go; look again"
+                )
             }
         }
         throw LedgerError(.unavailable, "others keep changing who this customer is; try again")
@@ -77,6 +87,8 @@ package struct Forgetter: Sendable {
         /// Ids were linked since they were looked for, or links undone, or others' events may stand where this person's were
         /// found.
         case isSomebodyElse
+        /// Something would go that nobody agreed to.
+        case isMore
     }
 
     /// The log's end; `nil` where the log has lost the one that was known, as after a failover.
@@ -148,12 +160,14 @@ package struct Forgetter: Sendable {
         }
     }
 
-    private func erase(_ customer: CustomerID, _ known: ForgettingPreview) async throws -> Attempt {
+    private func erase(
+        _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?
+    ) async throws -> Attempt {
         try await run { connection in
             do {
                 try connection.execute(script: "BEGIN ISOLATION LEVEL READ COMMITTED")
                 try connection.goByIndex()
-                return try erase(customer, known, on: connection)
+                return try erase(customer, known, agreed, on: connection)
             } catch {
                 // If even this fails the connection is broken, and the server rolls back by itself.
                 if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
@@ -163,7 +177,8 @@ package struct Forgetter: Sendable {
     }
 
     private func erase(
-        _ customer: CustomerID, _ known: ForgettingPreview, on connection: isolated PostgresConnection
+        _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?,
+        on connection: isolated PostgresConnection
     ) throws -> Attempt {
         let lock = AppendRead.lockHead
         guard let row = try connection.query(lock.sql, lock.parameters).first else { throw Statements.missingHead }
@@ -187,6 +202,10 @@ package struct Forgetter: Sendable {
         guard search.isFor(scope) else {
             try connection.execute(script: "COMMIT")
             return .isSomebodyElse
+        }
+        if let agreed, try !agreed.holds(scope, on: connection) {
+            try connection.execute(script: "COMMIT")
+            return .isMore
         }
         guard !scope.isEmpty else {
             try connection.execute(script: "COMMIT")
@@ -252,6 +271,13 @@ package struct ForgettingPreview: Sendable {
 
     /// Evidence that is not erased and does not read, by position, so that nobody can say whether it names the customer.
     package var unreadableEvidence: [Int64] { search.unreadable(besides: scope) }
+
+    /// Whether all that would go now was found then, but for what has been said of the same ids since.
+    fileprivate func holds(_ now: ForgettingScope, on connection: isolated PostgresConnection) throws -> Bool {
+        guard try end.isHeld(on: connection) else { return false }
+        return Set(scope.identities.map(\.ref)).isSuperset(of: now.identities.map(\.ref))
+            && Set(scope.evidencePositions).isSuperset(of: now.evidencePositions.prefix { $0 <= end.position })
+    }
 }
 
 /// What was forgotten.
