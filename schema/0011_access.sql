@@ -8,12 +8,15 @@ CREATE TABLE command_key (
     recorded_at timestamptz NOT NULL,
     -- What the answer to a command is made of that becomes no event by itself; it names nobody.
     answer bytea,
-    -- Of the id of the customer whom such a command is about, so that it is found when they are forgotten.
+    -- Of the id of the customer whom the command is about, so that it is found when they are forgotten.
     customer_sha256 bytea,
     PRIMARY KEY (ledger_id, command_key)
 );
 -- Those that no longer count are deleted by it.
 CREATE INDEX command_key_recorded ON command_key (ledger_id, recorded_at);
+-- Those about somebody who is forgotten are deleted by these, while nobody can append.
+CREATE INDEX command_key_position ON command_key (ledger_id, position);
+CREATE INDEX command_key_customer ON command_key (ledger_id, customer_sha256) WHERE customer_sha256 IS NOT NULL;
 
 -- What all instances of the service must know and nobody else may: the keys that customer tokens are signed with. Whoever
 -- needs the first one makes it; a row never changes.

@@ -15,7 +15,7 @@ extension ForgetTests {
         other.evidence = .received(VerifyRig.signed("{\"x\":\"7000000005\"}"))
         _ = try await ledger.writer.append(other)
         let ann = try #require(CustomerID(Self.ann))
-        let preview = try #require(try await Self.forgetter(ledger).preview(ann))
+        let preview = try await Self.forgetter(ledger).preview(ann)
         _ = try await ledger.writer.append(Self.link("apple:7000000005", to: Self.ann))
         #expect(preview.scope.identities.count == 1)
         await #expect(throws: LedgerError.self) {
@@ -35,7 +35,7 @@ extension ForgetTests {
         }
         _ = try await ledger.writer.append(Self.link(Self.bob, to: Self.ann))
         let ann = try #require(CustomerID(Self.ann))
-        let preview = try #require(try await Self.forgetter(ledger).preview(ann))
+        let preview = try await Self.forgetter(ledger).preview(ann)
         #expect(preview.scope.identities.count == 2 && preview.scope.evidencePositions == [1, 2])
         var undo = Self.link(Self.bob, to: Self.ann)
         undo.fact = .link(LinkFact(identity: IdentityRef(0), customer: IdentityRef(0)))
@@ -66,5 +66,18 @@ extension ForgetTests {
         }
         #expect(outcomes[0]?.evidence == 1 && outcomes[1] == nil)
         #expect(try await ledger.reader.status().position == 2)
+    }
+
+    @Test("the idempotency keys go of each of two ids that are two spellings of one word")
+    func spellings() async throws {
+        let ledger = try await TestLedger()
+        for (key, alias) in [("composed", "caf\u{e9}"), ("decomposed", "cafe\u{301}")] {
+            _ = try await ledger.writer.append(Self.link(alias, to: Self.ann))
+            try await CommandKeys(pool: ledger.pool).keep(
+                [1], for: key, .zero, about: CustomerID(alias), now: Timestamp(milliseconds: 1_800_000_000_000))
+        }
+        #expect(try await Self.forgetter(ledger).forget(try #require(CustomerID(Self.ann)))?.identities == 3)
+        let owner = try await ledger.database.owner()
+        #expect(try await owner.query("SELECT count(*) FROM command_key").first?.int(0) == 0)
     }
 }

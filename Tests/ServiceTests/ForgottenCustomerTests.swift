@@ -139,4 +139,32 @@ struct ForgottenCustomerTests {
         #expect(try await rig.head() == head)
         #expect(try await rig.entitlements("bob").first?.givesAccess == true)
     }
+
+    @Test("the idempotency keys of commands about them go, whatever these became, and nobody else's")
+    func keys() async throws {
+        let (rig, original, position) = try await Self.transferred()
+        func key(_ answer: HTTPResponse) throws -> Int64 {
+            guard case .int(let position)? = try answer.json["position"] else { throw TestFailure(answer.text) }
+            return position
+        }
+        _ = try key(try await rig.command("transfer", Self.customer, #"{"undo":\#(position)}"#, idempotencyKey: "undo"))
+        rig.wait(seconds: 60)
+        _ = try key(try await rig.transfer(original, from: Self.customer, to: "bob", idempotencyKey: "away"))
+        let linked = try key(try await rig.link("nick", to: Self.customer, idempotencyKey: "link"))
+        _ = try key(try await rig.command("link", Self.customer, #"{"undo":\#(linked)}"#, idempotencyKey: "apart"))
+        // Nobody is known by what becomes no event.
+        let stranger = "0c000000-0000-4000-8000-00000000000c"
+        for (customer, key) in [(stranger, "token"), ("bob", "of-bob")] {
+            let answer = try await rig.send(
+                "POST", "/v1/customers/\(customer)/tokens", key: rig.admin, headers: [("Idempotency-Key", key)])
+            #expect(answer.status == 200)
+        }
+        try await Self.forget(Self.customer, rig)
+        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: { .earliest })
+        #expect(try await forgetter.forget(try #require(CustomerID(stranger))) == nil)
+        let left = try await rig.pool.withConnection { connection in
+            try connection.query("SELECT command_key FROM command_key").rows.map { try $0.text(0) }
+        }
+        #expect(left.count == 1 && left[0].hasSuffix(":of-bob"), "\(left)")
+    }
 }

@@ -59,7 +59,7 @@ package struct ExtensionDocument: Codable, Hashable, Sendable, NamedDocument {
     package let environment: StoreEnvironment
     package let productID: String
     /// Whose it is, who is given the days; `null` where it is nobody's.
-    @Nullable package private(set) var customerID: String?
+    @Nullable package var customerID: String?
     package let days: Int64
     package let reasonCode: ExtensionReason
     /// When it ran out before.

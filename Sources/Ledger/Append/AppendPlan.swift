@@ -18,6 +18,13 @@ struct AppendPlan: Sendable {
         let salt: [UInt8]
     }
 
+    /// A row of `command_key`.
+    struct NewCommand: Sendable {
+        let key: String
+        let record: CommandRecord
+        let customer: CustomerID?
+    }
+
     /// The end of the log that the plan goes on from.
     let base: LedgerHead
     private(set) var head: LedgerHead
@@ -26,7 +33,7 @@ struct AppendPlan: Sendable {
     private(set) var dedupKeys: [DedupKey?] = []
     private(set) var evidence: [(position: Int64, parts: [UInt8])] = []
     private(set) var newNames: [NewName] = []
-    private(set) var newCommands: [ExactText: CommandRecord] = [:]
+    private(set) var newCommands: [NewCommand] = []
     private(set) var newIdentities: [NewIdentity] = []
     private(set) var newHeaders: [Digest: [UInt8]] = [:]
 
@@ -140,7 +147,7 @@ struct AppendPlan: Sendable {
     private func precedent(of event: PreparedEvent) -> Precedent {
         switch event.draft.deduplication {
         case .statement: return statedPrecedent(of: event)
-        case .command(let key, let requestHash):
+        case .command(let key, let requestHash, _):
             guard let record = commands[ExactText(key)], record.counts(at: head.recordedAt) else {
                 return statedPrecedent(of: event)
             }
@@ -187,10 +194,10 @@ struct AppendPlan: Sendable {
             newStatements.append((dedupKey, statement))
         }
         switch event.draft.deduplication {
-        case .command(let key, let requestHash):
+        case .command(let key, let requestHash, let customer):
             let record = CommandRecord(requestHash: requestHash, position: position, recordedAt: head.recordedAt)
             commands[ExactText(key)] = record
-            newCommands[ExactText(key)] = record
+            newCommands.append(NewCommand(key: key, record: record, customer: customer))
         case .statement, .news, .unique:
             break
         }

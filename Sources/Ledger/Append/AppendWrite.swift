@@ -224,18 +224,20 @@ enum AppendWrite {
     }
 
     private static func insertCommands(_ plan: AppendPlan) -> PostgresStatement {
-        let commands = plan.newCommands.sorted { $0.value.position < $1.value.position }
+        let commands = plan.newCommands
         return PostgresStatement(
             """
-            INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at)
-            SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::timestamptz[])
+            INSERT INTO command_key (ledger_id, command_key, request_sha256, position, recorded_at, customer_sha256)
+            SELECT $1, * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::timestamptz[], $6::bytea[])
             ON CONFLICT (ledger_id, command_key) DO UPDATE SET request_sha256 = excluded.request_sha256,
-                position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL, customer_sha256 = NULL
+                position = excluded.position, recorded_at = excluded.recorded_at, answer = NULL,
+                customer_sha256 = excluded.customer_sha256
             """,
             [
-                .int4(Int32(ledgerID)), .textArray(commands.map(\.key.text)),
-                .bytesArray(commands.map(\.value.requestHash.bytes)), .intArray(commands.map(\.value.position)),
-                .timestampArray(commands.map(\.value.recordedAt.milliseconds)),
+                .int4(Int32(ledgerID)), .textArray(commands.map(\.key)),
+                .bytesArray(commands.map(\.record.requestHash.bytes)), .intArray(commands.map(\.record.position)),
+                .timestampArray(commands.map(\.record.recordedAt.milliseconds)),
+                .bytesArray(commands.map { $0.customer.map(CommandKeys.hash(of:)) }),
             ])
     }
 

@@ -49,7 +49,7 @@ final class PreparedEvent: Sendable {
     }
 
     var commandKey: String? {
-        guard case .command(let key, _) = draft.deduplication else { return nil }
+        guard case .command(let key, _, _) = draft.deduplication else { return nil }
         return key
     }
 

@@ -46,8 +46,9 @@ package enum Deduplication: Sendable, Hashable {
     /// payload. The same id with another payload is an event of its own, remarked `id_reused`.
     case statement(id: String, payloadHash: Digest)
     /// A command sent with an idempotency key, unique to its sender, and the SHA-256 of the request. The same again
-    /// within 24 hours is one event; another request under the same key is refused.
-    case command(key: String, requestHash: Digest)
+    /// within 24 hours is one event; another request under the same key is refused. When the customer whom it is about is
+    /// forgotten, so is the key.
+    case command(key: String, requestHash: Digest, about: CustomerID? = nil)
     /// Signed statements of which each may have come before: an event only if they say something that the ledger does
     /// not know, decided when it is appended.
     case news

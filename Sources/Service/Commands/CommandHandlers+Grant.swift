@@ -9,7 +9,7 @@ extension CommandHandlers {
         let customer = try call.customerID()
         let request = try call.command(GrantRequest.self)
         let environment = try call.environment(named: request.environment)
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: customer)
         return try await commands.carryOut(call) {
             try await decideGrant(request, to: customer, environment, by: call.actor, deduplication)
         } answer: { position in
@@ -22,7 +22,7 @@ extension CommandHandlers {
         let customer = try call.customerID()
         let request = try call.command(RevokeGrantRequest.self)
         let environment = try call.environment(named: request.environment)
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: customer)
         return try await commands.carryOut(call) {
             try await decideRevocation(request, of: customer, environment, by: call.actor, deduplication)
         } answer: { position in

@@ -10,7 +10,7 @@ extension CommandHandlers {
         let request = try call.command(LinkRequest.self)
         let command = LinkCommand(
             customer: customer, environment: try call.environment(named: request.environment), actor: call.actor,
-            reason: request.reason, deduplication: try context.deduplication(of: call))
+            reason: request.reason, deduplication: try context.deduplication(of: call, about: customer))
         return try await commands.carryOut(call) {
             try await decideLink(request.target, command)
         } answer: { position in

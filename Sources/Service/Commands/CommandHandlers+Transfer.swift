@@ -11,7 +11,7 @@ extension CommandHandlers {
         let command = TransferCommand(
             customer: customer, environment: try call.environment(named: request.environment),
             change: request.change, actor: call.actor, reason: request.reason,
-            deduplication: try context.deduplication(of: call), scope: call.scope)
+            deduplication: try context.deduplication(of: call, about: customer), scope: call.scope)
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
             if let key = try context.commandKey(of: call) {

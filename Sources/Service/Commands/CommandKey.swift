@@ -30,9 +30,11 @@ extension ServiceContext {
     }
 
     /// The same for a command that becomes an event.
-    func deduplication(of call: Call) throws(Problem) -> Deduplication {
+    ///
+    /// - Parameter customer: whom it is about, if anybody; when they are forgotten, so is the key.
+    func deduplication(of call: Call, about customer: CustomerID?) throws(Problem) -> Deduplication {
         guard let command = try commandKey(of: call) else { return .unique }
-        return .command(key: command.key, requestHash: command.requestHash)
+        return .command(key: command.key, requestHash: command.requestHash, about: customer)
     }
 }
 

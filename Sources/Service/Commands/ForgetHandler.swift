@@ -5,14 +5,14 @@ package import Ledger
 
 /// Erases who somebody is, as the role that owns the tables: the one that serves may not.
 package struct Forgetting: Sendable {
-    let preview: @Sendable (CustomerID) async throws -> ForgettingPreview?
+    let preview: @Sendable (CustomerID) async throws -> ForgettingPreview
     let forget: @Sendable (CustomerID, ForgettingPreview) async throws -> ForgettingOutcome?
 
     /// - Parameters:
     ///   - preview: looks for what would be erased; may log in as the role that serves.
     ///   - forget: erases; logs in as the owner, and only for that.
     package init(
-        preview: @escaping @Sendable (CustomerID) async throws -> ForgettingPreview?,
+        preview: @escaping @Sendable (CustomerID) async throws -> ForgettingPreview,
         forget: @escaping @Sendable (CustomerID, ForgettingPreview) async throws -> ForgettingOutcome?
     ) {
         self.preview = preview
@@ -44,10 +44,10 @@ struct ForgetHandler: Sendable {
                 param: "confirm")
         }
         let found = try await within(context.limits.forgettingSearch) { try await forgetting.preview(customer) }
-        guard let found else {
+        guard let preview = found else {
             throw Problem(.unprocessable, "The log is too long to be searched within a request. \(Self.byCommand)")
         }
-        guard let preview = found else { throw Problem.nobodyToForget }
+        if request.isDryRun, preview.isEmpty { throw Problem.nobodyToForget }
         let (charges, position) = try await charges(of: customer)
         guard !request.isDryRun else {
             return try .document(
@@ -122,6 +122,9 @@ extension ForgettingDocument.Member {
 
 extension Problem {
     fileprivate static var nobodyToForget: Problem {
-        Problem(.notFound, "The ledger knows no customer of that id (a forgotten one neither); nothing was changed.")
+        Problem(
+            .notFound,
+            "The ledger knows no customer of that id (a forgotten one neither), so there is nothing to erase but the "
+                + "Idempotency-Keys of commands about it.")
     }
 }

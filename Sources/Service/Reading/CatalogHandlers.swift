@@ -22,7 +22,7 @@ struct CatalogHandlers: Sendable {
     func replace(_ call: Call) async throws -> HTTPResponse {
         let sent = try Self.catalog(in: call)
         let catalog = sent.catalog
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: nil)
         let current = try await context.reader.catalog()
         let expected = try Self.expectedPosition(call, current: current.writtenAt)
         // Under a key even the same catalog becomes an event, since the event is what remembers the key.

@@ -14,12 +14,16 @@ extension StoreRequestHandlers {
         let request = try call.command(ExtensionRequest.self)
         let environment = try call.environment(named: request.environment)
         let command = try context.commandKey(of: call)
-        if let command,
-            let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
-        {
-            return try .document(try WireJSON.decode(ExtensionDocument.self, from: kept))
-        }
         do {
+            if let command,
+                let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
+            {
+                var document = try WireJSON.decode(ExtensionDocument.self, from: kept)
+                document.customerID = try await StoreExtension.Subject(
+                    original, environment, context.reader, only: call.scope.app, before: document.position
+                ).customerID
+                return try .document(document)
+            }
             let known = try await StoreExtension.Subject(original, environment, context.reader, only: call.scope.app)
             if request.isDryRun {
                 var document = ExtensionDocument(known, request, now: context.now())
@@ -34,7 +38,7 @@ extension StoreRequestHandlers {
             let order = StoreRequestOrder(actor: call.actor ?? "", reason: request.reason)
             let outcome = try await extending.send(
                 known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
-                command: try context.deduplication(of: call),
+                command: try context.deduplication(of: call, about: known.customer),
                 first: try await commandKeys.position(of: command, now: context.now()),
                 within: context.limits.storePatience / 2, now: context.now())
             // Sent again, it is answered as it would have been then, and not as the store's answer has changed it.
@@ -48,9 +52,11 @@ extension StoreRequestHandlers {
             document.extendedUntil = outcome.until
             // Before anything else is asked of the store, which may take seconds.
             if let command {
+                var kept = document
+                kept.customerID = nil
                 try await commandKeys.keep(
-                    try WireJSON.encode(document), for: command.key, command.requestHash, about: nil, now: context.now()
-                )
+                    try WireJSON.encode(kept), for: command.key, command.requestHash, about: known.customer,
+                    now: context.now())
             }
             do {
                 _ = try await extending.confirm(known, within: context.limits.storePatience / 2)
@@ -69,6 +75,10 @@ extension StoreRequestHandlers {
                 "The app has no app_store_api in this service's configuration, so the store cannot be asked.")
         }
     }
+}
+
+extension StoreExtension.Subject {
+    fileprivate var customer: CustomerID? { customerID.flatMap { CustomerID($0) } }
 }
 
 extension ExtensionDocument {

@@ -29,7 +29,10 @@ struct StoreRequestHandlers: Sendable {
         if let command,
             let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
         {
-            return try await answer(try WireJSON.decode(CheckOutcome.self, from: kept), call)
+            let outcome = try WireJSON.decode(CheckOutcome.self, from: kept)
+            return try .document(
+                try await outcome.document(from: context.reader, only: call.scope.app),
+                position: outcome.positions.upperBound)
         }
         do {
             let scope = call.scope.app
@@ -48,11 +51,14 @@ struct StoreRequestHandlers: Sendable {
                     .warning, "statements that the store gave are refused",
                     [("refused", .integer(Int64(finding.refused))), ("reason", .string(refusal))])
             }
+            let document = try await outcome.document(from: context.reader, only: scope)
             if let command {
                 try await commandKeys.keep(
-                    try WireJSON.encode(outcome), for: command.key, command.requestHash, about: nil, now: context.now())
+                    try WireJSON.encode(outcome), for: command.key, command.requestHash,
+                    about: document.after.ledger?.periods.last?.customerID.flatMap { CustomerID($0) },
+                    now: context.now())
             }
-            return try await answer(outcome, call)
+            return try .document(document, position: outcome.positions.upperBound)
         } catch let refusal as StoreChecks.Refusal {
             let hint =
                 refusal == .unknown ? try await context.reader.elsewhere(id, than: environment, .head, call.scope) : ""
@@ -68,11 +74,6 @@ struct StoreRequestHandlers: Sendable {
         }
     }
 
-    private func answer(_ outcome: CheckOutcome, _ call: Call) async throws -> HTTPResponse {
-        try .document(
-            try await outcome.document(from: context.reader, only: call.scope.app),
-            position: outcome.positions.upperBound)
-    }
 }
 
 extension Call {

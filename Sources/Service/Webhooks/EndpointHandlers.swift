@@ -39,7 +39,7 @@ struct EndpointHandlers: Sendable {
     func create(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(EndpointRequest.self)
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: nil)
         return try await commands.carryOut(call) {
             let order = try order(request, call.scope, allowsPrivate: webhooks.allowsPrivate)
             do {
@@ -57,7 +57,7 @@ struct EndpointHandlers: Sendable {
     func change(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(EndpointChangeRequest.self)
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: nil)
         return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             if let only = call.scope.environment, let asked = request.environment, asked != only {
@@ -100,7 +100,7 @@ struct EndpointHandlers: Sendable {
     /// `DELETE /v1/webhook_endpoints/{id}`.
     func delete(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: nil)
         return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             return .answer(try await webhooks.endpoints.change(endpoint.id, .removed, deduplication))
@@ -115,7 +115,7 @@ struct EndpointHandlers: Sendable {
     func rotateSecret(_ call: Call) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
         let request = try call.command(SecretRotationRequest.self)
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: nil)
         return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             return .answer(
@@ -141,7 +141,7 @@ struct EndpointHandlers: Sendable {
         _ call: Call, to change: EndpointFact.Change, where isNews: (Endpoint) async throws -> Bool
     ) async throws -> HTTPResponse {
         let webhooks = try ownWebhooks()
-        let deduplication = try context.deduplication(of: call)
+        let deduplication = try context.deduplication(of: call, about: nil)
         return try await commands.carryOut(call) {
             let endpoint = try await endpoint(call, webhooks)
             if try await isNews(endpoint) {

@@ -27,7 +27,7 @@ struct ForgetCommand: Command {
 
             It takes the role that owns the tables, because the serving role may not erase evidence. What grants gave
             as their reason, and what backups hold, is not touched. A customer that the ledger does not know, or does
-            not know any more, is an error: nothing is written, and the exit status is 1.
+            not know any more, is an error: no event is written, and the exit status is 1.
             """)
 
     private let arguments: ParsedArguments
@@ -95,7 +95,10 @@ struct ForgetCommand: Command {
             context.draw("looking for the customer in all evidence: \(done) of \(all)")
         }
         if context.isTerminal { context.draw("") }
-        guard let preview else { throw Self.unknown }
+        if preview.isEmpty {
+            if !arguments.has("--dry-run") { _ = try await forgetter.forget(customer, known: preview, isAgreed: true) }
+            throw Self.unknown
+        }
         // Before the question, and where none is asked all the same: nobody can look it up by the customer afterwards.
         for charge in charges { context.complain("\(charge.what); \(charge.end) first") }
         // Afterwards nothing leads from the customer to it, even once it reads again.
@@ -139,7 +142,8 @@ struct ForgetCommand: Command {
     }
 
     private static let unknown = CommandFailure(
-        description: "the ledger knows no customer of that id (a forgotten one neither); nothing was changed")
+        description: "the ledger knows no customer of that id (a forgotten one neither), so there is nothing to erase "
+            + "but the idempotency keys of commands about it")
 
     /// What goes and what stays, one id a line, with whom each leads to.
     private static func members(_ preview: ForgettingPreview) -> String {

@@ -1,8 +1,10 @@
 import EntitlementAPI
 import EntitlementCore
 import HTTPServer
+import Ledger
 import PostgresClient
 import StoreSimulator
+import TestSupport
 import Testing
 
 @testable import Service
@@ -48,6 +50,27 @@ struct ExtendHandlerTests {
         #expect(other.verdict == "409 idempotency_conflict")
         #expect(store.count(of: "extend") == 1)
         #expect(try await rig.verdictOfVerify() == nil, "what the route writes is what the verifier takes from it")
+    }
+
+    @Test("whose the subscription is is not kept under a key, and the key goes when they are forgotten")
+    func forgotten() async throws {
+        let (rig, _) = try await Self.stage()
+        _ = try await rig.extend(Self.id, Self.body(), idempotencyKey: "k")
+        _ = try await rig.send(
+            "POST", "/v1/subscriptions/\(Self.id)/actions/check", key: rig.admin, headers: [("Idempotency-Key", "c")],
+            body: Array("{}".utf8))
+        func kept() async throws -> [String] {
+            try await rig.pool.withConnection { connection in
+                try connection.query("SELECT convert_from(answer, 'UTF8') FROM command_key").rows
+                    .map { try $0.text(0) }
+            }
+        }
+        let token = try #require(Self.bought.token.flatMap { CustomerID($0) })
+        let before = try await kept()
+        #expect(before.count == 2 && !before.contains { $0.contains(token.value) }, "\(before)")
+        let forgetter = Forgetter(pool: PostgresPool(rig.database.ownerConninfo), now: { .earliest })
+        #expect(try await forgetter.forget(token) != nil)
+        #expect(try await kept().isEmpty)
     }
 
     @Test(

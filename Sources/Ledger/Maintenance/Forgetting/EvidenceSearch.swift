@@ -21,7 +21,7 @@ struct EvidenceSearch: Sendable {
     /// What Stripe calls this person, and what they bought and paid.
     let webIDs: Set<String>
     /// The addresses that a web checkout stated of this person, in lower case.
-    let mailAddresses: Set<String>
+    let mailAddresses: Set<ExactText>
     /// What finds them in what the store signed.
     private let terms: SearchTerms
     /// What finds them in evidence as PostgreSQL spells bytes, of a few ids each: one of very many would be refused.
@@ -32,7 +32,7 @@ struct EvidenceSearch: Sendable {
     /// What is compressed and does not decompress, so that nobody can say whom it names.
     private var unreadable: Set<Int64> = []
     /// What a web checkout stated in which one of the addresses stands, by the address.
-    private(set) var foundByMail: [String: Set<Int64>] = [:]
+    private(set) var foundByMail: [ExactText: Set<Int64>] = [:]
 
     /// What does not read and is not erased all the same, by position.
     func unreadable(besides scope: ForgettingScope) -> [Int64] {
@@ -111,7 +111,7 @@ struct EvidenceSearch: Sendable {
     }
 
     private mutating func findAddresses(upTo end: Int64, on connection: isolated PostgresConnection) throws {
-        let addresses = mailAddresses.sorted()
+        let addresses = Array(mailAddresses)
         let rows = try connection.query(
             """
             SELECT mail.number, evidence.position FROM event
@@ -123,7 +123,7 @@ struct EvidenceSearch: Sendable {
             """,
             [
                 .int(ledgerID), .int(searchedTo), .int(end),
-                .textArray(addresses.map { WebEvidence.pattern(ofMailAddress: $0) }),
+                .textArray(addresses.map { WebEvidence.pattern(ofMailAddress: $0.text) }),
             ]
         ).rows
         for row in rows {

@@ -28,12 +28,12 @@ package struct Forgetter: Sendable {
         self.now = now
     }
 
-    /// What forgetting this customer would erase now; `nil` for a customer the ledger does not know.
+    /// What forgetting this customer would erase now.
     ///
     /// - Parameter progress: hears how many positions were looked through, of how many.
     package func preview(
         _ customer: CustomerID, progress: (_ done: Int64, _ of: Int64) -> Void = { _, _ in }
-    ) async throws -> ForgettingPreview? {
+    ) async throws -> ForgettingPreview {
         let found = try await run { connection in
             try connection.transaction(.readCommittedReadOnly) { connection in
                 try connection.goByIndex()
@@ -43,12 +43,11 @@ package struct Forgetter: Sendable {
         let (scope, end) = found
         var preview = try await advance(
             ForgettingPreview(scope: scope, search: EvidenceSearch(for: scope), end: end), to: end, progress)
-        guard !preview.scope.isEmpty else { return nil }
         preview.members = try await run { [scope = preview.scope] connection in try scope.members(on: connection) }
         return preview
     }
 
-    /// Forgets a customer for good; `nil`, and nothing is written, for one the ledger does not know.
+    /// Forgets a customer for good; `nil` for one the ledger does not know: then only idempotency keys are erased.
     ///
     /// - Parameter known: what was looked through before, so that it need not be again, unless the log has lost its end
     ///   since.
@@ -60,12 +59,11 @@ package struct Forgetter: Sendable {
         let agreed = isAgreed ? known : nil
         var known = known
         for _ in 0..<Self.attempts {
-            if known == nil { known = try await preview(customer) }
-            guard let before = known else { return nil }
+            let before: ForgettingPreview
+            if let known { before = known } else { before = try await preview(customer) }
             known = nil
             guard let end = try await run({ try Self.end(after: before.end, on: $0) }) else { continue }
             let current = try await advance(before, to: end)
-            try await forgetCommands(about: customer, current)
             switch try await erase(customer, current, agreed) {
             case .done(let outcome): return outcome
             case .isSomebodyElse: continue
@@ -140,26 +138,6 @@ package struct Forgetter: Sendable {
         }
     }
 
-    /// An idempotency key is the sender's own text, and the hash beside it may be found by trying.
-    ///
-    /// So the keys of commands about this customer go: of those that became events, and of the others, such as requests for a
-    /// token. On its own, because appends take these rows after the head.
-    private func forgetCommands(about customer: CustomerID, _ known: ForgettingPreview) async throws {
-        let ids = Set(known.scope.identities.map(\.value) + [customer.value]).compactMap { CustomerID($0) }
-        try await run { connection in
-            // Else they may be others' keys by now. Erasing finds that out, too, and everything is looked for anew.
-            guard try known.end.isHeld(on: connection) else { return }
-            try connection.query(
-                """
-                DELETE FROM command_key
-                WHERE ledger_id = $1 AND (position = ANY($2) OR customer_sha256 = ANY($3))
-                """,
-                [
-                    .int(ledgerID), .intArray(known.scope.positions), .bytesArray(ids.map(CommandKeys.hash(of:))),
-                ])
-        }
-    }
-
     private func erase(
         _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?
     ) async throws -> Attempt {
@@ -207,7 +185,9 @@ package struct Forgetter: Sendable {
             try connection.execute(script: "COMMIT")
             return .isMore
         }
+        let commands = Self.forgetCommands(about: customer, scope)
         guard !scope.isEmpty else {
+            try connection.query(commands.sql, commands.parameters)
             try connection.execute(script: "COMMIT")
             return .done(nil)
         }
@@ -237,6 +217,7 @@ package struct Forgetter: Sendable {
                     WHERE evidence.ledger_id = $1 AND evidence.position = erased.position
                     """,
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
+                commands,
             ] + Outbox.forgetting(people), lease: lease, on: connection)
         return .done(
             ForgettingOutcome(
@@ -244,6 +225,17 @@ package struct Forgetter: Sendable {
                 evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
                 keptAliases: scope.keptCustomers, sharedMailAddresses: scope.sharedMailAddresses,
                 unreadableEvidence: search.unreadable(besides: scope)))
+    }
+
+    /// Deletes the idempotency keys of commands about this customer: of those that became events, and of the others, such as
+    /// requests for a token.
+    ///
+    /// A key is the sender's own text, and the hash beside it may be found by trying.
+    private static func forgetCommands(about customer: CustomerID, _ scope: ForgettingScope) -> PostgresStatement {
+        let ids = (scope.identities.map(\.value) + [customer.value]).compactMap { CustomerID($0) }
+        return PostgresStatement(
+            "DELETE FROM command_key WHERE ledger_id = $1 AND (position = ANY ($2) OR customer_sha256 = ANY ($3))",
+            [.int(ledgerID), .intArray(scope.positions), .bytesArray(ids.map(CommandKeys.hash(of:)))])
     }
 
     private func run<Value: Sendable>(
@@ -268,6 +260,9 @@ package struct ForgettingPreview: Sendable {
     fileprivate var search: EvidenceSearch
     /// The log's end up to which all of it was found: its positions mean this only in a log that holds that event.
     fileprivate var end: EventMark
+
+    /// Whether the ledger knows nobody of that id.
+    package var isEmpty: Bool { scope.isEmpty }
 
     /// Evidence that is not erased and does not read, by position, so that nobody can say whether it names the customer.
     package var unreadableEvidence: [Int64] { search.unreadable(besides: scope) }

@@ -22,7 +22,7 @@ package struct ForgettingScope: Sendable {
     /// What Stripe calls this person, and what they bought and paid, by the evidence that goes.
     private(set) var webIDs: Set<String>
     /// The addresses that Stripe gives for this person in that evidence, in lower case.
-    private(set) var mailAddresses: Set<String>
+    private(set) var mailAddresses: Set<ExactText>
     /// How many of these stand in what is other customers', too.
     package private(set) var sharedMailAddresses = 0
     /// The evidence that ids lead to, whatever addresses stand in it.

@@ -72,11 +72,11 @@ enum WebEvidence {
     /// The mail addresses that the bodies of some events give, as far as these events name nobody but some people.
     static func mailAddresses(
         in positions: [Int64], of people: [IdentityRef], on connection: isolated PostgresConnection
-    ) throws -> Set<String> {
+    ) throws -> Set<ExactText> {
         let spelt = try matches(
             of: mailPattern, in: positions, "event.identity IS NULL OR event.identity = ANY ($5)",
             .intArray(people.map(\.number)), on: connection)
-        return Set(spelt.compactMap { text(of: $0).map(lowercased) }.filter(isMailAddress))
+        return Set(spelt.compactMap { text(of: $0).map(lowercased) }.filter(isMailAddress).map { ExactText($0) })
     }
 
     /// In lower case as far as PostgreSQL disregards it: letters of more than one byte are spelt by these.
