@@ -128,6 +128,21 @@ struct CustomerHistoryTests {
         #expect(sandbox.items.map(\.record.position) == [1, 5])
     }
 
+    @Test("evidence that names somebody else where no fact is taken from it is withheld from an export")
+    func renewalOfAnother() async throws {
+        let (ann, ben) = ("0a000000-0000-4000-8000-00000000000a", "0b000000-0000-4000-8000-00000000000b")
+        let ledger = try await told(
+            [ann, ben].map { renewed in
+                var draft = draft(renewed, original: "1", token: ann, app: "apple:7")
+                let renewal = #"{"appAccountToken" : "\#(renewed.uppercased())","appTransactionId":"7"}"#
+                draft.evidence = .received(VerifyRig.signed(#"{"appAccountToken":"\#(ann)","renewal":\#(renewal)}"#))
+                return draft
+            })
+        let export = try #require(try await ledger.reader.export(of: id(ann), environments: [.production]))
+        #expect(export.items.map(\.isWithheld) == [false, false, true])
+        #expect(export.items.map { $0.evidence != nil } == [false, true, false])
+    }
+
     @Test("of whom a link once tied to the customer by mistake nothing is handed out, in either direction")
     func undoneLink() async throws {
         func link(_ identity: String, to customer: String) -> EventDraft {

@@ -2,7 +2,7 @@ package import EntitlementCore
 import OpenSSLCrypto
 import PostgresClient
 
-/// Everything the log holds about one customer.
+/// What the log ties to one customer.
 package struct CustomerExport: Sendable {
     package struct Item: Sendable {
         package let record: EventRecord
@@ -42,7 +42,9 @@ package struct CustomerExport: Sendable {
 }
 
 extension LedgerReader {
-    /// Everything known about a customer; `nil` where nothing is.
+    /// What the log ties to a customer; `nil` where nothing is.
+    ///
+    /// What only a search through all evidence finds is left out.
     ///
     /// Of others it holds only the numbers that stand for them.
     package func export(
@@ -67,18 +69,18 @@ extension LedgerReader {
             var catalogs = CustomerHistoryQuery(environment: .production, upTo: position)
             try catalogs.addCatalogs(latest: nil, on: connection)
             let events = (catalogs.events + selection.events.values).sorted { $0.record.position < $1.record.position }
-            let evidence = try Self.evidence(
+            let identities = try Statements.customerIDs(
+                of: Array(selection.identities.union([identity])), on: connection)
+            let (evidence, foreign) = try Self.evidence(
                 of: events.map(\.record).filter { $0.evidenceHash != nil && !selection.withheld.contains($0.position) }
-                    .map(\.position), on: connection)
+                    .map(\.position), naming: Set(identities.values.map { ExactText($0) }), on: connection)
             return CustomerExport(
-                identity: identity,
-                identities: try Statements.customerIDs(
-                    of: Array(selection.identities.union([identity])), on: connection),
+                identity: identity, identities: identities,
                 items: events.map { event in
                     let position = event.record.position
                     return CustomerExport.Item(
                         record: event.record, fact: event.fact, evidence: evidence[position],
-                        isWithheld: selection.withheld.contains(position))
+                        isWithheld: selection.withheld.contains(position) || foreign.contains(position))
                 }, position: position, recordedAt: try head.instant(1),
                 hash: try head.digest(2))
         }
@@ -87,20 +89,29 @@ extension LedgerReader {
     /// How many pieces of evidence are put together at once.
     private static let evidenceBatch = 500
 
+    /// The evidence that names nobody but some people, and the positions of what names anybody else.
     private static func evidence(
-        of positions: [Int64], on connection: isolated PostgresConnection
-    ) throws -> [Int64: [UInt8]] {
+        of positions: [Int64], naming people: Set<ExactText>, on connection: isolated PostgresConnection
+    ) throws -> (evidence: [Int64: [UInt8]], foreign: Set<Int64>) {
         var evidence: [Int64: [UInt8]] = [:]
+        var foreign: Set<Int64> = []
         for start in stride(from: 0, to: positions.count, by: evidenceBatch) {
             let batch = Array(positions[start..<min(start + evidenceBatch, positions.count)])
             let rows = try connection.query(
                 "SELECT position, parts FROM evidence WHERE ledger_id = $1 AND position = ANY($2)",
                 [.int(ledgerID), .intArray(batch)]
             ).rows
-            let stored = try rows.map { (position: try $0.int(0), parts: try $0.bytes(1)) }
+            let stored = try rows.map { (position: try $0.int(0), parts: try $0.bytes(1)) }.filter { piece in
+                // What does not read is told below, with its position.
+                guard let steps = try? EvidenceParts.steps(of: piece.parts),
+                    !StatedIdentities.all(in: steps).isSubset(of: people)
+                else { return true }
+                foreign.insert(piece.position)
+                return false
+            }
             evidence.merge(try StoredEvidence.received(stored, on: connection)) { first, _ in first }
         }
-        return evidence
+        return (evidence, foreign)
     }
 }
 
