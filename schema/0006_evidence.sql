@@ -7,6 +7,8 @@ CREATE TABLE evidence (
     parts bytea COMPRESSION lz4 NOT NULL,
     PRIMARY KEY (ledger_id, position)
 );
+-- Statistics would keep a sample of it after it is erased.
+ALTER TABLE evidence ALTER COLUMN parts SET STATISTICS 0;
 
 -- Whose evidence was erased: beside the events `forgotten`, which any role that appends can write, because the owner alone
 -- may write here.

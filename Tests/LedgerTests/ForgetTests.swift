@@ -316,6 +316,30 @@ struct ForgetTests {
         _ = try await Verifier(pool: ledger.pool, derive: nil).run()
     }
 
+    @Test("statistics keep no sample of what is erased")
+    func statistics() async throws {
+        let ledger = try await TestLedger()
+        for (number, token) in [Self.ann, Self.bob].enumerated() {
+            let draft = Self.notification(number, token: token, app: "700", original: "2001")
+            _ = try await ledger.writer.append(draft)
+            try await CommandKeys(pool: ledger.pool).keep(
+                [1], for: token, .zero, about: CustomerID(token), now: Timestamp(milliseconds: 1_800_000_000_000))
+        }
+        let owner = try await ledger.database.owner()
+        try await owner.execute(script: "ANALYZE identity, evidence, command_key, webhook_message")
+        let columns = try await owner.query(
+            "SELECT tablename || '.' || attname FROM pg_stats WHERE tablename IN ('identity', 'evidence', 'command_key')"
+        ).rows.map { try $0.text(0) }
+        let sampled = ["identity.identity", "evidence.position", "command_key.recorded_at", "command_key.position"]
+        #expect(Set(columns).isSuperset(of: sampled))
+        let erased = [
+            "identity.value", "identity.salt", "evidence.parts", "command_key.command_key", "command_key.answer",
+        ]
+        for column in erased {
+            #expect(!columns.contains(column), "\(column)")
+        }
+    }
+
     @Test("the serving role cannot forget, and nothing is half erased by its trying")
     func servingRole() async throws {
         let ledger = try await TestLedger()

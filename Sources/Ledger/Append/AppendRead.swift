@@ -209,8 +209,12 @@ private struct Questions {
     private static func commands(_ keys: Set<ExactText>) -> PostgresStatement {
         PostgresStatement(
             """
-            SELECT command_key, request_sha256, position, recorded_at FROM command_key
-            WHERE ledger_id = $1 AND command_key = ANY ($2)
+            SELECT known.* FROM unnest($2::text[]) AS asked (command_key)
+            \(Statements.search(
+                """
+                SELECT command_key, request_sha256, position, recorded_at FROM command_key
+                WHERE ledger_id = $1 AND command_key.command_key = asked.command_key
+                """, as: "known"))
             """, [.int(ledgerID), .textArray(keys.map(\.text))])
     }
 }
