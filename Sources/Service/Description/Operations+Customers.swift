@@ -131,10 +131,10 @@ extension APIOperation {
 
     static let exportCustomer = APIOperation(
         "exportCustomer", .customers, "Export a customer",
-        "Everything known about a customer, as the file that `rightful export` writes: events with their facts and evidence, "
-            + "identities, every catalog that was ever applied, and a signed checkpoint that binds them. Of more than 50,000 events "
-            + "in an environment none is made: `unprocessable`. One is made at a time, within seconds; where that is not enough, the "
-            + "answer is `unavailable`, and `rightful export` makes it.",
+        "What the log [ties to a customer](privacy.md#what-is-handed-out-of-others), as the file that `rightful export` writes: "
+            + "events with their facts and evidence, identities, every catalog that was ever applied, and a signed checkpoint that "
+            + "binds them. Of more than 50,000 events in an environment none is made: `unprocessable`. One is made at a time, within "
+            + "seconds; where that is not enough, the answer is `unavailable`, and `rightful export` makes it.",
         [.customer, .exportEnvironment],
         answer: .foreign("A customer's export", #"{"object":"customer_export"}"#), codes: [.notFound, .unprocessable])
 

@@ -18,7 +18,7 @@ struct ExportWork: Sendable {
 }
 
 extension CustomerHandlers {
-    /// `GET /v1/customers/{id}/export`: everything known about a customer, as the file that `rightful export` writes.
+    /// `GET /v1/customers/{id}/export`: what the log ties to a customer, as the file that `rightful export` writes.
     func export(_ call: Call) async throws -> HTTPResponse {
         let customer = try call.customerID()
         let isOne = try call.value(of: .exportEnvironment) != nil || call.scope.environment != nil

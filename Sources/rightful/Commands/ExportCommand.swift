@@ -7,7 +7,7 @@ import Service
 /// `rightful export CUSTOMER`.
 struct ExportCommand: Command {
     static let usage = CommandUsage(
-        "export", "Write everything known about a customer as one JSON file.", operands: ["CUSTOMER"],
+        "export", "Write what the log ties to a customer as one JSON file.", operands: ["CUSTOMER"],
         options: [
             CommandUsage.Option("--environment", "E", "production or sandbox; default both"),
             CommandUsage.Option("--output", "FILE", "write to this file, for its owner's eyes only; default: print"),
@@ -16,7 +16,9 @@ struct ExportCommand: Command {
             It holds the customer's events with their facts and signed evidence, the customer's identities, and the
             catalogs; of others, those included who were linked with the customer and are not any more, only the numbers
             that stand for them. A checkpoint of the log is signed together with it, so that nobody without the log's
-            key can change it. `rightful explain --from FILE` folds it without a database.
+            key can change it. `rightful explain --from FILE` folds it without a database. It leaves out what only a search
+            through all evidence finds, such as a change of the customer's address at Stripe: `rightful forget --dry-run`
+            counts that.
             """)
 
     private let arguments: ParsedArguments
