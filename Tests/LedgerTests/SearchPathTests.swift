@@ -106,15 +106,21 @@ struct SearchPathTests {
         let database = try await Self.migrated()
         let owner = try await database.owner()
         // So that nothing but what `migrate` did is left.
-        for role in [EmbeddedCluster.owner, EmbeddedCluster.server] {
-            let path = try await owner.query(
+        for (role, limits) in [
+            (EmbeddedCluster.owner, []),
+            (
+                EmbeddedCluster.server,
+                ["statement_timeout=30000", "lock_timeout=5000", "idle_in_transaction_session_timeout=10000"]
+            ),
+        ] {
+            let settings = try await owner.query(
                 """
-                SELECT setconfig[1] FROM pg_db_role_setting
+                SELECT setting FROM pg_db_role_setting CROSS JOIN unnest(setconfig) AS setting
                 WHERE setrole = $1::text::regrole AND setdatabase = (
                     SELECT oid FROM pg_database WHERE datname = current_database())
                 """, [.text(role)]
-            ).first?.text(0)
-            #expect(path == "search_path=public, pg_temp", "\(role)")
+            ).rows.map { try $0.text(0) }
+            #expect(settings == ["search_path=public, pg_temp"] + limits, "\(role)")
         }
         for conninfo in [database.ownerConninfo, database.serveConninfo] {
             let session = try RawSession(conninfo)
@@ -136,9 +142,20 @@ struct SearchPathTests {
         #expect(sight == "public, pg_temp")
         try await owner.run { _ = try Migrator().migrate(servingRole: EmbeddedCluster.server, on: $0) }
         #expect(try await LedgerGuards.off(database.pool()) == [])
+        try await server.execute(
+            script: """
+                ALTER ROLE CURRENT_USER IN DATABASE \(name) SET idle_in_transaction_session_timeout = 0;
+                ALTER ROLE CURRENT_USER IN DATABASE \(name) SET lock_timeout = '1s'
+                """)
+        #expect(
+            try await LedgerGuards.off(database.pool()) == [
+                "sessions of the role rightful_serve do not begin with the idle_in_transaction_session_timeout 10000 "
+                    + "(`rightful migrate` sees to it)"
+            ])
         // The role itself may, where the owner is no superuser.
         try await server.execute(script: "ALTER ROLE CURRENT_USER IN DATABASE \(name) RESET search_path")
-        try await server.run { try Migrator().pinSearchPath(of: nil, on: $0) }
+        try await server.run { try Migrator().pinServingSettings(on: $0) }
         #expect(try RawSession(database.serveConninfo).value(of: "SHOW search_path") == "public, pg_temp")
+        #expect(try await LedgerGuards.off(database.pool()) == [])
     }
 }

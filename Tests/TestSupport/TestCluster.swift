@@ -87,9 +87,13 @@ actor TestCluster {
             let owner = try await PostgresConnection.connect(Self.database(Self.template, of: cluster).ownerConninfo)
             _ = try await owner.run { try Migrator().migrate(servingRole: EmbeddedCluster.server, on: $0) }
             // As `migrate` gives it to them in the template, which copies do not inherit.
-            for role in [EmbeddedCluster.owner, EmbeddedCluster.server] {
-                try await administrator.execute(
-                    script: "ALTER ROLE \(role) SET search_path = \(ConnectionOptions.searchPath)")
+            for (role, settings) in [
+                (EmbeddedCluster.owner, ConnectionOptions.owningSettings),
+                (EmbeddedCluster.server, ConnectionOptions.servingSettings),
+            ] {
+                for (name, value) in settings {
+                    try await administrator.execute(script: "ALTER ROLE \(role) SET \(name) = \(value)")
+                }
             }
             return Running(cluster: cluster, administrator: administrator)
         }

@@ -13,7 +13,8 @@ package enum LedgerGuards {
             return try await pool.withConnection { connection in
                 let results = try connection.pipeline([
                     PostgresStatement(triggers), PostgresStatement(privileges, [.textArray(tables)]),
-                    PostgresStatement(searchPath), PostgresStatement(creators),
+                    PostgresStatement(beginnings, [.textArray(ConnectionOptions.servingSettings.map(\.name))]),
+                    PostgresStatement(creators),
                     PostgresStatement(indexes), PostgresStatement(additions, [.textArray(tables)]),
                     PostgresStatement(members), PostgresStatement(ahead, [.int(ledgerID)]),
                 ])
@@ -57,16 +58,25 @@ package enum LedgerGuards {
     }
 
     private static func beginning(of row: PostgresRow) throws -> String? {
-        let path = try row.text(1).split(separator: ",").map { $0.filter { !$0.isWhitespace && $0 != "\"" } }
-        guard path.joined(separator: ", ") != ConnectionOptions.searchPath else { return nil }
-        return
-            "sessions of the role \(try row.text(0)) do not begin with the search_path \(ConnectionOptions.searchPath) "
+        let (name, found) = (try row.text(1), try row.text(2))
+        let settings = ConnectionOptions.servingSettings
+        guard let wanted = settings.first(where: { $0.name == name })?.value else { return nil }
+        let isKept: Bool
+        if let limit = Int(wanted) {
+            // 0 is none; a shorter one is somebody's choice.
+            isKept = Int(found).map { $0 > 0 && $0 <= limit } ?? false
+        } else {
+            let path = found.split(separator: ",").map { $0.filter { !$0.isWhitespace && $0 != "\"" } }
+            isKept = path.joined(separator: ", ") == wanted
+        }
+        if isKept { return nil }
+        return "sessions of the role \(try row.text(0)) do not begin with the \(name) \(wanted) "
             + "(`rightful migrate` sees to it)"
     }
 
     /// What a session has before it sets anything.
-    private static let searchPath =
-        "SELECT current_user::text, reset_val FROM pg_settings WHERE name = 'search_path'"
+    private static let beginnings =
+        "SELECT current_user::text, name, reset_val FROM pg_settings WHERE name = ANY ($1) ORDER BY name"
 
     /// Whoever may put something beside the ledger's tables, their owner and the schema's aside.
     private static let creators = """

@@ -43,6 +43,7 @@ package struct Migrator: Sendable {
 
     /// Applies what is missing, each step in a transaction of its own, and lets `servingRole` do its work.
     ///
+    /// - Parameter servingRole: `nil`: the one that is connected serves as well.
     /// Two that migrate at once take turns. Returns the names of the steps applied.
     package func migrate(servingRole: String?, on connection: isolated PostgresConnection) throws -> [String] {
         try connection.query("SELECT pg_advisory_lock($1)", [.int(Self.lockKey)])
@@ -71,12 +72,14 @@ package struct Migrator: Sendable {
             SELECT $1, 'originals', $2, 0 FROM ledger_head WHERE ledger_id = $1 AND position = 0
             ON CONFLICT (ledger_id, name) DO NOTHING
             """, [.int4(Int32(ledgerID)), .int4(Int32(OriginalState.foldVersion))])
-        try pinSearchPath(of: nil, on: connection)
+        try pin(
+            servingRole == nil ? ConnectionOptions.servingSettings : ConnectionOptions.owningSettings, of: nil,
+            on: connection)
         if let servingRole {
             try connection.query("SELECT grant_serving_role($1)", [.text(servingRole)])
             try letUseSchema(servingRole, on: connection)
             do throws(any Error) {
-                try pinSearchPath(of: servingRole, on: connection)
+                try pin(ConnectionOptions.servingSettings, of: servingRole, on: connection)
             } catch let error as PostgresError where error.kind == .insufficientPrivilege {
                 // The owner of the tables may not, unless it is a superuser: the role itself may.
             }
@@ -133,26 +136,35 @@ package struct Migrator: Sendable {
         guard try row().bool(0) else { throw Self.mayNotUseSchema(role) }
     }
 
-    /// Has all sessions of a role begin with the ledger's search path, in this database; does nothing where they do.
+    /// Has all sessions of the connected role, which serves, begin with what they may not lose.
+    package func pinServingSettings(on connection: isolated PostgresConnection) throws {
+        try pin(ConnectionOptions.servingSettings, of: nil, on: connection)
+    }
+
+    /// Has all sessions of a role begin with these settings, in this database; does nothing where they do.
     ///
     /// So nothing that somebody makes in another schema, or that is temporary, can stand for a table or a function of the
-    /// ledger's, even where a pooler loses what a session has set.
+    /// ledger's, and no session can hold its rows for ever, even where a pooler loses what a session has set.
     ///
     /// - Parameter role: `nil`: the one that is connected, which always may.
-    package func pinSearchPath(of role: String?, on connection: isolated PostgresConnection) throws {
-        let row = try connection.query(
-            """
-            SELECT format('ALTER ROLE %I IN DATABASE %I SET search_path = ', role.rolname, database.datname),
-                coalesce(('search_path=' || $2) = ANY (setting.setconfig), false)
-            FROM pg_roles AS role
-            JOIN pg_database AS database ON database.datname = current_database()
-            LEFT JOIN pg_db_role_setting AS setting
-                ON setting.setrole = role.oid AND setting.setdatabase = database.oid
-            WHERE role.rolname = coalesce($1, current_user)
-            """, [role.map { .text($0) } ?? .null, .text(ConnectionOptions.searchPath)]
-        ).first
-        guard let row, try !row.bool(1) else { return }
-        try connection.execute(script: row.text(0) + ConnectionOptions.searchPath)
+    private func pin(
+        _ settings: [(name: String, value: String)], of role: String?, on connection: isolated PostgresConnection
+    ) throws {
+        for (name, value) in settings {
+            let row = try connection.query(
+                """
+                SELECT format('ALTER ROLE %I IN DATABASE %I SET ', role.rolname, database.datname),
+                    coalesce(($2 || '=' || $3) = ANY (setting.setconfig), false)
+                FROM pg_roles AS role
+                JOIN pg_database AS database ON database.datname = current_database()
+                LEFT JOIN pg_db_role_setting AS setting
+                    ON setting.setrole = role.oid AND setting.setdatabase = database.oid
+                WHERE role.rolname = coalesce($1, current_user)
+                """, [role.map { .text($0) } ?? .null, .text(name), .text(value)]
+            ).first
+            guard let row, try !row.bool(1) else { continue }
+            try connection.execute(script: "\(try row.text(0))\(name) = \(value)")
+        }
     }
 
     /// A step that only versions from before the first release had.

@@ -61,6 +61,22 @@ package struct ConnectionOptions: Sendable {
     /// role's name, which others may have made.
     package static let searchPath = "public, pg_temp"
 
+    /// What the sessions of a role that serves begin with, by name, whatever they set for themselves.
+    ///
+    /// A pooler in transaction mode gives a statement to a session in which nothing was set. There must be nothing that stands
+    /// for a table of the ledger's, and nobody who stops half-way may hold the head for ever.
+    package static let servingSettings: [(name: String, value: String)] = {
+        let usual = ConnectionOptions()
+        return [
+            ("search_path", searchPath), ("statement_timeout", String(usual.statementTimeoutMilliseconds)),
+            ("lock_timeout", String(usual.lockTimeoutMilliseconds)),
+            ("idle_in_transaction_session_timeout", String(usual.idleInTransactionTimeoutMilliseconds)),
+        ]
+    }()
+
+    /// What those of a role begin with that only owns the tables: what an owner does may take as long as it needs.
+    package static let owningSettings = servingSettings.filter { $0.name == "search_path" }
+
     /// The settings of every session, as SQL.
     ///
     /// Nearly every statement is a handful of searches by index, whatever the values searched for and however large the
@@ -74,9 +90,9 @@ package struct ConnectionOptions: Sendable {
     /// within a minute. On a Unix socket these settings do nothing, and a server that does not know them goes without.
     ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
-    /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. Only the
-    /// search path must not be lost, so `migrate` gives it to the roles as well; and where `synchronous_commit` would be,
-    /// `serve` and `status` say so.
+    /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. What must
+    /// not be lost `migrate` gives to the roles as well (`servingSettings`); and where `synchronous_commit` would be, `serve`
+    /// and `status` say so.
     var sessionScript: String {
         """
         SET search_path = \(Self.searchPath);

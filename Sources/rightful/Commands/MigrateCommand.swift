@@ -54,7 +54,7 @@ struct MigrateCommand: Command {
         let applied = try await connection.run { connection in
             try Migrator().migrate(servingRole: servingRole == ownerRole ? nil : servingRole, on: connection)
         }
-        if let server { try await server.run { try Migrator().pinSearchPath(of: nil, on: $0) } }
+        if let server { try await server.run { try Migrator().pinServingSettings(on: $0) } }
         return applied
     }
 
