@@ -158,7 +158,7 @@ struct ServeCommand: Command {
     }
 
     /// Fewer than the embedded server's `max_connections`, so that short commands find room beside several services.
-    private static let connections = 16
+    private static let connections = 12
 
     private func report(_ configuration: Configuration, warnings: [String], to logger: Logger) {
         for line in configuration.report {

@@ -126,8 +126,11 @@ struct DatabaseSession: Sendable {
     }
 
     /// Further connections of the same role, apart from those of `pool`; whoever asks for them closes them.
-    func pool(connections: Int) -> PostgresPool {
-        PostgresPool(conninfo, options: options, limits: PostgresPool.Limits(connections: connections), lender: pool)
+    ///
+    /// - Parameter kept: how many are not closed, however long they lie idle.
+    func pool(connections: Int, kept: Int = 1) -> PostgresPool {
+        let limits = PostgresPool.Limits(connections: connections, kept: kept)
+        return PostgresPool(conninfo, options: options, limits: limits, lender: pool)
     }
 
     /// Says that the program stops: from now on a database that says nothing is waited for once, and not by everybody who wants

@@ -26,6 +26,9 @@ struct LedgerParts: Sendable {
     let logger: Logger
     /// Connections of its own, so that readers cannot keep appends waiting; one is for ending sessions that stall.
     private let writing: PostgresPool
+    /// Connections of their own for what commands note beside the log, so that those cannot keep readers waiting: each of
+    /// them waits for as long as commits do, which may be for a standby that is gone.
+    private let noting: PostgresPool
     private let appending: AppendingConnection
 
     var clock: LedgerClock { session.clock }
@@ -36,6 +39,7 @@ struct LedgerParts: Sendable {
         (self.session, self.logger) = (session, logger)
         let clock = session.clock
         writing = session.pool(connections: 2)
+        noting = session.pool(connections: 4, kept: 0)
         appending = AppendingConnection(writing, logger)
         // Before anything is asked that needs several connections at once.
         try await appending.open()
@@ -55,7 +59,7 @@ struct LedgerParts: Sendable {
         }
         reader = LedgerReader(pool: session.pool, clock: clock)
         keys = APIKeyStore(pool: session.pool, writer: writer)
-        commandKeys = CommandKeys(pool: session.pool)
+        commandKeys = CommandKeys(pool: noting)
         passKeys = PassKeyRegister(pool: session.pool, writer: writer)
     }
 
@@ -136,6 +140,7 @@ struct LedgerParts: Sendable {
         await writer.drain()
         await checkpoints?.write()
         await writing.close()
+        await noting.close()
     }
 }
 

@@ -97,6 +97,49 @@ struct ScarceConnectionsTests {
         #expect(service.stop() == 0)
     }
 
+    @Test("commands that wait for a standby that is gone keep nobody from reading")
+    func standbyGone() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await NetworkDatabaseTests.migrated(server)
+        defer { installation.remove() }
+        let superuser = try await PostgresConnection.connect(server.url("superuser", parameters: "sslmode=disable"))
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        #expect(try await Self.grant(HTTPClient(service.url), key, to: "ann") == 200)
+        try await superuser.execute(script: "ALTER SYSTEM SET synchronous_standby_names = 'gone'")
+        try await superuser.execute(script: "SELECT pg_reload_conf()")
+        // Sessions learn it from the checkpointer, a moment later.
+        try await Task.sleep(for: .seconds(1))
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for number in 0..<24 {
+                group.addTask {
+                    // A UUID is its own account token, so nothing is appended.
+                    try await HTTPClient(service.url, attempts: 1).send(
+                        "POST", "/v1/customers/\(UUID().uuidString.lowercased())/tokens",
+                        body: Array(#"{"environment":"production"}"#.utf8),
+                        headers: ["Authorization": "Bearer \(key)", "Idempotency-Key": "key-\(number)"]
+                    ).status
+                }
+            }
+            for _ in 0..<100 where try await superuser.query(waiting).row(0).int(0) < 4 {
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            let client = HTTPClient(service.url, key: key, attempts: 1)
+            for number in 0..<5 {
+                let start = ContinuousClock.now
+                let answer = try await client.send("GET", "/v1/customers/c\(number)/timeline")
+                #expect(answer.status == 200 && start.duration(to: .now) < .seconds(3), "\(answer.text)")
+            }
+            #expect(try await superuser.query(waiting).row(0).int(0) >= 4, "nothing was tested")
+            try await superuser.execute(script: "ALTER SYSTEM RESET synchronous_standby_names")
+            try await superuser.execute(script: "SELECT pg_reload_conf()")
+            for try await status in group { #expect(status == 200 || status == 503) }
+        }
+        #expect(service.stop() == 0)
+    }
+
     @Test("the server's side of a session looks as soon as the service's own whether the other machine is still there")
     func keepalives() async throws {
         let server = try NetworkServer()
