@@ -108,7 +108,7 @@ package struct SeenProjector: Sendable {
                     CASE WHEN NOT is_plain THEN position END AS single, CASE WHEN NOT is_plain THEN facts END AS facts
                 FROM (
                     SELECT position, product_id, facts, product_id IS NOT NULL
-                        AND substr(facts, octet_length(facts) - 3) = '\\x00000000' AS is_plain
+                        AND substr(facts, octet_length(facts) - 3) = decode('00000000', 'hex') AS is_plain
                     FROM event
                     WHERE ledger_id = $1 AND position > $2 AND position <= $3
                         AND NOT (product_id IS NULL AND type = ANY ($4))
