@@ -71,6 +71,8 @@ package actor PostgresPool {
     private var waiters: [Want: [Waiter]] = [:]
     private var nextWaiter: UInt64 = 0
     private var isClosed = false
+    /// How often all sessions were to be made anew.
+    private var generation = 0
     private var failures = 0
     private var lastFailure: (error: PostgresError, retryAt: ContinuousClock.Instant)?
     /// Since when there has been no connection and none could be made, and why; `nil` where nobody has tried.
@@ -103,6 +105,7 @@ package actor PostgresPool {
         let deadline = clock.now + limits.wait
         while true {
             let connection: PostgresConnection
+            let begun = generation
             do throws(PostgresError) {
                 connection = try await takeConnection()
             } catch {
@@ -121,7 +124,7 @@ package actor PostgresPool {
             switch use {
             case .stale: wakeNext(.connection)
             case .finished(let result, let reusable):
-                if reusable, !isClosed { giveBack(connection) }
+                if reusable, !isClosed, begun == generation { giveBack(connection) }
                 wakeNext(.connection)
                 return try result.get()
             }
@@ -171,6 +174,13 @@ package actor PostgresPool {
     package func keepReady() async throws {
         guard lent + beingMade == 0 else { return }
         try await withConnection { _ in }
+    }
+
+    /// Has whoever comes next use sessions that begin from now on, as a session keeps what it began with, such as
+    /// `default_transaction_read_only`: what lies idle is closed, and what is in use when it is given back.
+    package func renew() {
+        generation += 1
+        idle.removeAll()
     }
 
     /// Refuses all who wait or come later, and closes idle connections; those in use close when they are given back.

@@ -145,11 +145,21 @@ struct DatabaseSession: Sendable {
     /// Whether the server takes no writes: a standby, or one whose sessions begin as `read only`.
     func onlyReads() async throws -> Bool {
         try await pool.withConnection { connection in
-            try connection.query("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean").row(
-                0
-            )
-            .bool(0)
+            let row = try connection.query(
+                "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
+            ).row(0)
+            return (try row.bool(0), try row.bool(1))
         }
+        let first = try await writing()
+        guard !first.isStandby, first.isReadOnly else { return first.isStandby }
+        // Sessions that begin now may write, where the setting was taken back.
+        await pool.renew()
+        let second = try await writing()
+        return second.isStandby || second.isReadOnly
+    }
+
+    /// Whether the server is a standby, and whether a session of the pool began as `read only`.
+    private func writing() async throws -> (isStandby: Bool, isReadOnly: Bool) {
     }
 
     /// Why no service is ready with this database; `nil` when it may be.
