@@ -5,7 +5,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
     package enum Code: Sendable, Equatable {
         /// The database is away, slow or overloaded, or the wait for it was cancelled; trying again later will do.
         case unavailable
-        /// The database's schema is not the one this program was built for.
+        /// The database's schema is not the one this program was built for, or the role lacks a privilege on it; once
+        /// somebody has run `migrate`, trying again will do.
         case schema
         /// A row does not read as what this program writes.
         case corrupt
@@ -32,6 +33,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         switch error {
         case let error as LedgerError:
             self = error
+        case let error as PostgresError where error.kind == .insufficientPrivilege:
+            self.init(.schema, "\(what): \(error)")
         case let error as PostgresError:
             self.init(error.isPassing ? .unavailable : .invalid, "\(what): \(error)")
         case is CancellationError:

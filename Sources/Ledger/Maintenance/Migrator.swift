@@ -89,13 +89,15 @@ package struct Migrator: Sendable {
 
     /// Whether any step was applied.
     ///
-    /// - Throws: `LedgerError` of code `schema` where the database could not hold a ledger, or the role could not find it.
+    /// - Throws: `LedgerError` of code `schema` where the database could not hold a ledger, or the role could not find or
+    ///   read it.
     private func holdsSchema(on connection: isolated PostgresConnection) throws -> Bool {
         let row = try connection.query(
             """
             SELECT current_setting('server_encoding'), current_user,
                 coalesce(has_schema_privilege(to_regnamespace('public'), 'USAGE'), false),
-                to_regclass('schema_migration') IS NOT NULL
+                to_regclass('schema_migration') IS NOT NULL,
+                coalesce(has_table_privilege(to_regclass('schema_migration'), 'SELECT'), true)
             """
         ).row(0)
         let encoding = try row.text(0)
@@ -106,6 +108,10 @@ package struct Migrator: Sendable {
                     + "(`createdb --encoding UTF8 --template template0`)")
         }
         guard try row.bool(2) else { throw try Self.mayNotUseSchema(row.text(1)) }
+        // As after `pg_restore --no-acl`.
+        guard try row.bool(4) else {
+            throw LedgerError(.schema, ServingPrivileges.refusal(lacking: ["SELECT on schema_migration"]))
+        }
         return try row.bool(3)
     }
 

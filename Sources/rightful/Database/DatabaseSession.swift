@@ -140,16 +140,16 @@ struct DatabaseSession: Sendable {
     }
 
     /// Why this program cannot use the database's schema, for people; `nil` when it can.
-    func schemaRefusal() async throws -> String? { try await schemaStanding().refusal }
+    func schemaRefusal() async throws -> String? {
+        do {
+            return try await schemaStanding().refusal
+        } catch let error as LedgerError where error.code == .schema {
+            return error.description
+        }
+    }
 
     /// Whether the server takes no writes: a standby, or one whose sessions begin as `read only`.
     func onlyReads() async throws -> Bool {
-        try await pool.withConnection { connection in
-            let row = try connection.query(
-                "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
-            ).row(0)
-            return (try row.bool(0), try row.bool(1))
-        }
         let first = try await writing()
         guard !first.isStandby, first.isReadOnly else { return first.isStandby }
         // Sessions that begin now may write, where the setting was taken back.
@@ -160,6 +160,12 @@ struct DatabaseSession: Sendable {
 
     /// Whether the server is a standby, and whether a session of the pool began as `read only`.
     private func writing() async throws -> (isStandby: Bool, isReadOnly: Bool) {
+        try await pool.withConnection { connection in
+            let row = try connection.query(
+                "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
+            ).row(0)
+            return (try row.bool(0), try row.bool(1))
+        }
     }
 
     /// Why no service is ready with this database; `nil` when it may be.
@@ -168,7 +174,9 @@ struct DatabaseSession: Sendable {
     /// be missing from answers.
     func readinessRefusal() async throws -> String? {
         if let refusal = try await schemaRefusal() { return refusal }
-        return try await onlyReads() ? Self.onlyReadsNotice : nil
+        if try await onlyReads() { return Self.onlyReadsNotice }
+        let missing = try await ServingPrivileges.missing(pool)
+        return missing.isEmpty ? nil : ServingPrivileges.refusal(lacking: missing)
     }
 
     static let onlyReadsNotice =

@@ -136,11 +136,50 @@ struct NetworkDatabaseTests {
                 """)
         // The service's own sessions began before that, and are not ended by anybody.
         var isReady = false
-        for _ in 0..<150 where !isReady {
+        for _ in 0..<50 where !isReady {
             try await Task.sleep(for: .milliseconds(200))
             isReady = try await client.send("GET", "/readyz").status == 200
         }
         #expect(isReady, "\(service.logText)")
+        #expect(service.stop() == 0)
+    }
+
+    @Test("a service whose role lacks a privilege is not ready and says which, as status does; it refuses for now")
+    func ungranted() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Self.migrated(server)
+        defer { installation.remove() }
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url, key: key, attempts: 1)
+        let ownerURL = server.url("owner", parameters: "sslmode=disable")
+        let owner = try await PostgresConnection.connect(ownerURL)
+        try await owner.execute(script: "REVOKE INSERT ON event FROM server")
+        let refused = try await client.send(
+            "POST", "/v1/customers/ann/actions/grant",
+            body: Array(#"{"entitlement":"pro","reason":"a test"}"#.utf8))
+        #expect(refused.status == 503 && refused.headers["retry-after"] != nil, "\(refused.text)")
+        func readiness(toBe status: Int, with words: String) async throws -> HTTPClient.Answer {
+            var answer = try await client.send("GET", "/readyz")
+            for _ in 0..<50 where answer.status != status || !answer.text.contains(words) {
+                try await Task.sleep(for: .milliseconds(200))
+                answer = try await client.send("GET", "/readyz")
+            }
+            return answer
+        }
+        let unready = try await readiness(toBe: 503, with: "lacks INSERT on event: `rightful migrate`")
+        #expect(unready.status == 503 && unready.text.contains("lacks INSERT on event: `rightful migrate`"))
+        let status = try await installation.rightful("status")
+        #expect(status.contains("not granted") && status.contains("the serving role lacks privileges"), "\(status)")
+        // As `pg_restore --no-acl` leaves it.
+        try await owner.execute(script: "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM server")
+        let hidden = try await installation.run(["status"])
+        #expect(hidden.0 == 1 && hidden.2.contains("lacks SELECT on schema_migration: `rightful migrate`"), "\(hidden)")
+        let unread = try await readiness(toBe: 503, with: "lacks SELECT on schema_migration")
+        #expect(unread.text.contains("lacks SELECT on schema_migration"), "\(unread.text)")
+        try await installation.rightful("migrate", "--migrate-database-url", ownerURL)
+        #expect(try await readiness(toBe: 200, with: "").status == 200)
         #expect(service.stop() == 0)
     }
 

@@ -68,6 +68,7 @@ struct StatusCommand: Command {
                 notDurable: try await ServerDurability.gaps(session.pool),
                 servingAs: try await ServingUser.all(session.pool),
                 weakness: try await ServingRole.weakness(session.pool),
+                lacks: try await ServingPrivileges.missing(session.pool),
                 guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)
         }
         if arguments.has("--json") {

@@ -68,6 +68,8 @@ struct StatusDocument: Encodable {
         let owner: String
         let canAlterLog: Bool
         @Nullable var reason: String?
+        /// What the serving role must be allowed, and is not.
+        let lacks: [String]
         /// What should keep roles from changing the log, and does not.
         let guardsOff: [String]
     }
@@ -162,7 +164,7 @@ extension StatusDocument {
         sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         catalog: Catalog, cluster: EmbeddedCluster?,
         transport: Transport, onlyReads: Bool, notDurable: [String], servingAs: [String], weakness: String?,
-        guardsOff: [String], clock: LedgerClock
+        lacks: [String], guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
         let reachedBy =
@@ -203,7 +205,7 @@ extension StatusDocument {
         self.webhooks = webhooks
         roles = Roles(
             serving: statistics.roles.serving, owner: statistics.roles.owner, canAlterLog: weakness != nil,
-            reason: weakness, guardsOff: guardsOff)
+            reason: weakness, lacks: lacks, guardsOff: guardsOff)
         sizes = Sizes(
             log: statistics.sizes.log, logIndexes: statistics.sizes.logIndexes, evidence: statistics.sizes.evidence,
             views: statistics.sizes.views, database: statistics.sizes.database)

@@ -37,6 +37,7 @@ extension StatusDocument {
         if let roles {
             let weakness = roles.reason.map { "could change the log: \($0)" } ?? "can only read and append to the log"
             rows.append(("serving role", "\(roles.serving): \(weakness) (owner: \(roles.owner))"))
+            rows += roles.lacks.map { ("not granted", "\($0) (`rightful migrate` sees to it)") }
             rows += roles.guardsOff.map { ("guard off", $0) }
         }
         if let ledger {
@@ -124,6 +125,7 @@ extension StatusDocument {
         if let clock, clock.aheadSeconds != 0 { found.append("a clock is wrong") }
         if let roles {
             if roles.reason != nil { found.append("the serving role could change the log") }
+            if !roles.lacks.isEmpty { found.append("the serving role lacks privileges") }
             if !roles.guardsOff.isEmpty { found.append("the log's guards are off") }
         }
         return found
