@@ -20,7 +20,7 @@ extension EventOracleTests {
             found += stage.found
         }
         // Else little of what they are told would have been met.
-        #expect(found.transfers > 5 && found.partial > 2 && found.extended > 20, "\(found)")
+        #expect(found.transfers > 5 && found.partial > 1 && found.extended > 20, "\(found)")
         #expect(found.graces > 10 && found.held > 1000, "\(found)")
         #expect(found.late > 1 && found.refunds > 10 && found.failures > 20, "\(found)")
     }
