@@ -150,22 +150,24 @@ struct DatabaseSession: Sendable {
 
     /// Whether the server takes no writes: a standby, or one whose sessions begin as `read only`.
     func onlyReads() async throws -> Bool {
-        let first = try await writing()
-        guard !first.isStandby, first.isReadOnly else { return first.isStandby }
-        // Sessions that begin now may write, where the setting was taken back.
+        let known = try await pool.withConnection { try Self.writing($0) }
+        guard !known.isStandby, known.isReadOnly else { return known.isStandby }
+        // A session keeps what it began with, so one that begins now says whether that was taken back. Only then do others make
+        // room: while the database only reads, they are what it is read by.
+        let fresh = try await PostgresConnection.connect(conninfo, options: options)
+        guard try await fresh.run({ try !Self.writing($0).isReadOnly }) else { return true }
         await pool.renew()
-        let second = try await writing()
-        return second.isStandby || second.isReadOnly
+        return false
     }
 
-    /// Whether the server is a standby, and whether a session of the pool began as `read only`.
-    private func writing() async throws -> (isStandby: Bool, isReadOnly: Bool) {
-        try await pool.withConnection { connection in
-            let row = try connection.query(
-                "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
-            ).row(0)
-            return (try row.bool(0), try row.bool(1))
-        }
+    /// Whether the server is a standby, and whether a session began as `read only`.
+    private static func writing(
+        _ connection: isolated PostgresConnection
+    ) throws -> (isStandby: Bool, isReadOnly: Bool) {
+        let row = try connection.query(
+            "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
+        ).row(0)
+        return (try row.bool(0), try row.bool(1))
     }
 
     /// Why no service is ready with this database; `nil` when it may be.

@@ -135,11 +135,7 @@ struct NetworkDatabaseTests {
                 COMMIT
                 """)
         // The service's own sessions began before that, and are not ended by anybody.
-        var isReady = false
-        for _ in 0..<50 where !isReady {
-            try await Task.sleep(for: .milliseconds(200))
-            isReady = try await client.send("GET", "/readyz").status == 200
-        }
+        let isReady = try await client.readiness(toBe: 200).status == 200
         #expect(isReady, "\(service.logText)")
         #expect(service.stop() == 0)
     }
@@ -160,15 +156,7 @@ struct NetworkDatabaseTests {
             "POST", "/v1/customers/ann/actions/grant",
             body: Array(#"{"entitlement":"pro","reason":"a test"}"#.utf8))
         #expect(refused.status == 503 && refused.headers["retry-after"] != nil, "\(refused.text)")
-        func readiness(toBe status: Int, with words: String) async throws -> HTTPClient.Answer {
-            var answer = try await client.send("GET", "/readyz")
-            for _ in 0..<50 where answer.status != status || !answer.text.contains(words) {
-                try await Task.sleep(for: .milliseconds(200))
-                answer = try await client.send("GET", "/readyz")
-            }
-            return answer
-        }
-        let unready = try await readiness(toBe: 503, with: "lacks INSERT on event: `rightful migrate`")
+        let unready = try await client.readiness(toBe: 503, with: "lacks INSERT on event: `rightful migrate`")
         #expect(unready.status == 503 && unready.text.contains("lacks INSERT on event: `rightful migrate`"))
         let status = try await installation.rightful("status")
         #expect(status.contains("not granted") && status.contains("the serving role lacks privileges"), "\(status)")
@@ -176,10 +164,10 @@ struct NetworkDatabaseTests {
         try await owner.execute(script: "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM server")
         let hidden = try await installation.run(["status"])
         #expect(hidden.0 == 1 && hidden.2.contains("lacks SELECT on schema_migration: `rightful migrate`"), "\(hidden)")
-        let unread = try await readiness(toBe: 503, with: "lacks SELECT on schema_migration")
+        let unread = try await client.readiness(toBe: 503, with: "lacks SELECT on schema_migration")
         #expect(unread.text.contains("lacks SELECT on schema_migration"), "\(unread.text)")
         try await installation.rightful("migrate", "--migrate-database-url", ownerURL)
-        #expect(try await readiness(toBe: 200, with: "").status == 200)
+        #expect(try await client.readiness(toBe: 200).status == 200)
         #expect(service.stop() == 0)
     }
 

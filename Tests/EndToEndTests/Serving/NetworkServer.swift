@@ -89,3 +89,16 @@ final class NetworkServer: Sendable {
         wait $server
         """
 }
+
+extension HTTPClient {
+    /// What `/readyz` answers, once it has the status and the words that are waited for, or half a minute is over.
+    func readiness(toBe status: Int, with words: String = "") async throws -> Answer {
+        let start = ContinuousClock.now
+        while true {
+            let answer = try await send("GET", "/readyz")
+            if answer.status == status, words.isEmpty || answer.text.contains(words) { return answer }
+            if start.duration(to: .now) > .seconds(30) { return answer }
+            try await Task.sleep(for: .milliseconds(200))
+        }
+    }
+}

@@ -19,19 +19,6 @@ struct ScarceConnectionsTests {
         ).status
     }
 
-    /// What `/readyz` answers, once it has the status and the words that are waited for, or half a minute is over.
-    private static func readiness(
-        _ client: HTTPClient, toBe status: Int, with words: String = ""
-    ) async throws -> (status: Int, text: String) {
-        let start = ContinuousClock.now
-        while true {
-            let answer = try await client.send("GET", "/readyz")
-            if answer.status == status, words.isEmpty || answer.text.contains(words) { return (status, answer.text) }
-            if start.duration(to: .now) > .seconds(30) { return (answer.status, answer.text) }
-            try await Task.sleep(for: .milliseconds(200))
-        }
-    }
-
     @Test("one that starts beside another that has used nearly all is ready only once it can append, which it then can")
     func shared() async throws {
         let server = try NetworkServer()
@@ -79,7 +66,7 @@ struct ScarceConnectionsTests {
         let key = try await installation.adminKey()
         let service = try await ServiceProcess.start(installation)
         let client = HTTPClient(service.url)
-        #expect(try await Self.readiness(client, toBe: 200).status == 200)
+        #expect(try await client.readiness(toBe: 200).status == 200)
         // The connection that has appended nothing yet says what every session begins with, or what becomes of its plans.
         try await superuser.execute(
             script: """
@@ -88,11 +75,11 @@ struct ScarceConnectionsTests {
                 WHERE usename = 'server' AND (query LIKE 'SET search_path%' OR query = 'DISCARD PLANS')
                 """)
         let words = "could be made that appends"
-        let refused = try await Self.readiness(client, toBe: 503, with: words)
+        let refused = try await client.readiness(toBe: 503, with: words)
         #expect(refused.status == 503 && refused.text.contains(words), "\(refused.text)")
         #expect(service.logText.contains("there is no connection that appends"), "\(service.logText)")
         try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT -1")
-        #expect(try await Self.readiness(client, toBe: 200).status == 200)
+        #expect(try await client.readiness(toBe: 200).status == 200)
         #expect(try await Self.grant(client, key, to: "ann") == 200)
         #expect(service.stop() == 0)
     }
