@@ -73,7 +73,6 @@ struct StoreRequestHandlers: Sendable {
             throw Problem(check: error, now: context.now())
         }
     }
-
 }
 
 extension Call {
