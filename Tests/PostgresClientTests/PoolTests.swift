@@ -51,6 +51,27 @@ struct PoolTests {
         await pool.close()
     }
 
+    @Test("made anew, a pool lends none of its former sessions: neither one that lay idle nor one that was in use")
+    func renewed() async throws {
+        let pool = PostgresPool(try TestDatabase.conninfo(), limits: PostgresPool.Limits(connections: 2))
+        @Sendable func session() async throws -> Int64 {
+            try await pool.withConnection { try $0.query("SELECT pg_backend_pid(), pg_sleep(0.3)").row(0).int(0) }
+        }
+        async let first = session()
+        async let second = session()
+        let idle = try await [first, second]
+        #expect(Set(idle).count == 2)
+        async let used = session()
+        try await Task.sleep(for: .milliseconds(100))
+        await pool.renew()
+        let former = try await idle + [used]
+        async let third = session()
+        async let fourth = session()
+        let now = try await [third, fourth]
+        #expect(Set(former).isDisjoint(with: now), "\(former) \(now)")
+        await pool.close()
+    }
+
     @Test("a transaction left open by hand does not reach the next user")
     func leftOpen() async throws {
         let pool = PostgresPool(try TestDatabase.conninfo(), limits: PostgresPool.Limits(connections: 1))
