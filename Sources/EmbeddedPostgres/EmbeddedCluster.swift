@@ -85,6 +85,7 @@ package actor EmbeddedCluster {
     package static func acquire(
         dataDirectory: String, options: Options = Options(), log: @escaping @Sendable (String) -> Void = { _ in }
     ) async throws -> EmbeddedCluster {
+        LibpqEnvironment.clear()
         let server = try ServiceAccount.ofServer()
         let layout = try ClusterLayout(dataDirectory: dataDirectory, server: server)
         let cluster = EmbeddedCluster(layout, server, try ClusterFiles(of: layout), options, log)
