@@ -196,9 +196,12 @@ package actor EmbeddedCluster {
             }
             let asked = ContinuousClock.now
             guard let failure = try await failureToConnect() else { return true }
-            // One that we started is not left alone: nobody would stop it.
+            if options.isCalledOff() {
+                // One that we started is not left alone: nobody would stop it.
+                if child != nil, files.usersLock.tryLock(.exclusive) { try await stop(cluster) }
+                throw CancellationError()
+            }
             guard child == nil else { return false }
-            guard !options.isCalledOff() else { throw CancellationError() }
             let isSilent = .now - asked >= Self.silence
             // Whoever is starting, recovering or stopping says so at once, and is waited for; any other refusal lasts.
             if !isSilent, try await isRefusedForNow() {

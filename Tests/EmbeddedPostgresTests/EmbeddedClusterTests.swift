@@ -2,6 +2,7 @@ import EmbeddedPostgres
 import Foundation
 import Glibc
 import PostgresClient
+import Synchronization
 import Testing
 
 @Suite("The embedded cluster")
@@ -315,6 +316,22 @@ struct EmbeddedClusterTests {
             let next = try await joining.value
             #expect(try await answers(next))
             try await next.release()
+        }
+    }
+
+    @Test("a server that was just started for what is called off is stopped again")
+    func calledOffAfterStart() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            let asked = Atomic(0)
+            // Nobody holds the start lock, so it is asked for the first time there, and then once the server was started.
+            let calledOff = EmbeddedCluster.Options(
+                durability: .throwaway, isCalledOff: { asked.add(1, ordering: .relaxed).newValue > 1 })
+            await #expect(throws: CancellationError.self) {
+                _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: calledOff)
+            }
+            #expect(access(scratch + "/postgres/postmaster.pid", F_OK) != 0)
         }
     }
 
