@@ -2,24 +2,35 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Turns SIGINT and SIGTERM into an orderly end, and the second of them into an immediate one.
+/// Turns SIGINT, SIGTERM and the SIGHUP of a terminal that is closed into an orderly end, and the second SIGINT or SIGTERM into an
+/// immediate one.
 final class Interruption {
     private let sources: [any DispatchSourceSignal]
 
     init(_ interrupt: @escaping @Sendable () -> Void) {
         let queue = DispatchQueue(label: "signals")
         let count = Counter()
-        sources = [SIGINT, SIGTERM].map { number in
+        // Under `nohup`, a terminal's end ends nothing.
+        let numbers = Self.isIgnored(SIGHUP) ? [SIGINT, SIGTERM] : [SIGINT, SIGTERM, SIGHUP]
+        sources = numbers.map { number in
             // Or the default action, to end the process, would be taken before anybody is told.
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
             source.setEventHandler {
-                if count.next() > 1 { _exit(1) }
+                if number != SIGHUP, count.next() > 1 { _exit(1) }
                 interrupt()
             }
             source.resume()
             return source
         }
+    }
+
+    /// Whether whoever started this process has it ignore a signal.
+    private static func isIgnored(_ number: Int32) -> Bool {
+        var action = sigaction()
+        sigaction(number, nil, &action)
+        return unsafeBitCast(action.__sigaction_handler.sa_handler, to: Int.self)
+            == unsafeBitCast(SIG_IGN, to: Int.self)
     }
 
     private final class Counter: Sendable {
