@@ -70,6 +70,14 @@ struct OutputClosed: Error, CustomStringConvertible {
 struct Output: Sendable {
     func write(_ text: String) throws { try write(Array(text.utf8)) }
 
+    /// Writes what an exit status or a failure comes after, and which neither depends on: a reader that has gone leaves them as
+    /// they are.
+    func report(_ text: String) throws { try report(Array(text.utf8)) }
+
+    func report(_ bytes: [UInt8]) throws {
+        do { try write(bytes) } catch is OutputClosed {}
+    }
+
     func write(_ bytes: [UInt8]) throws {
         var rest = bytes[...]
         while !rest.isEmpty {

@@ -96,7 +96,7 @@ struct VerifyCommand: Command {
     }
 
     private func print(_ document: VerificationDocument, _ context: CommandContext) throws {
-        try context.output.write(WireJSON.encode(document) + [UInt8(ascii: "\n")])
+        try context.output.report(WireJSON.encode(document) + [UInt8(ascii: "\n")])
     }
 }
 

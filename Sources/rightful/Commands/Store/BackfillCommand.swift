@@ -93,7 +93,7 @@ struct BackfillCommand: Command {
                     + "`rightful status` shows how far it is")
         }
         let early = report.early > 0 ? ", \(report.early) were on their way and are recorded too" : ""
-        try context.output.write(
+        try context.output.report(
             "\(name): \(report.read) notifications read, \(report.recorded) were missing and are recorded now\(early)\n"
         )
         let refused =

@@ -18,23 +18,23 @@ struct ImportSummary: Sendable {
     /// - Throws: `CommandFailure` that says what is left to do.
     func write(_ place: String, to output: Output) throws {
         let standing = report.standing
-        try output.write(
+        try output.report(
             "\(place): \(total - Int64(standing.failed.count)) ids are done; this run asked about \(report.asked) and recorded "
                 + "\(report.recorded) events; \(standing.unknown) ids are unknown to the store\n")
         let named = report.unknownIDs.prefix(StoreImport.mostNamed)
-        for id in named { try output.write("unknown: \(id)\n") }
+        for id in named { try output.report("unknown: \(id)\n") }
         let unnamed = standing.unknown - Int64(named.count)
         if unnamed > 0 {
-            try output.write(
+            try output.report(
                 "unknown: \(unnamed) more, which are not named here; --again asks about the whole list anew, and names "
                     + "up to \(StoreImport.mostNamed), with --unknown-to FILE all of them\n")
         }
         for id in standing.failed.prefix(Self.mostNamed) {
-            try output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
+            try output.report("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
         }
         if let owners { try write(owners, place, to: output) }
         if loneAccounts > 0 {
-            try output.write(
+            try output.report(
                 "\(loneAccounts) of the purchases are Apple accounts' with which no customer of yours is linked: import with a "
                     + "list of whose they are, --owners FILE, or let each be linked at the login of a device\n")
         }
@@ -55,10 +55,10 @@ struct ImportSummary: Sendable {
                 "\(owners.passedOver) of anonymous ids passed over, since the first launch or login of such a device "
                     + "finds its purchases by itself")
         }
-        try output.write("\(place): \(owners.done) lines of owners: \(parts.joined(separator: ", "))\n")
-        for kept in owners.examples { try output.write("\(Self.words(kept))\n") }
+        try output.report("\(place): \(owners.done) lines of owners: \(parts.joined(separator: ", "))\n")
+        for kept in owners.examples { try output.report("\(Self.words(kept))\n") }
         if owners.kept > owners.examples.count {
-            try output.write(
+            try output.report(
                 "belongs to somebody else: \(owners.kept - owners.examples.count) more, which are not named\n")
         }
     }

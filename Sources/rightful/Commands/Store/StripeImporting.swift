@@ -106,15 +106,15 @@ struct StripeImporting: Sendable {
 
     private func summarize(_ owners: StripeOwnersReport, _ context: CommandContext) throws {
         if owners.unmet > 0 {
-            try context.output.write(
+            try context.output.report(
                 "\(owners.unmet) entries of the list name subscriptions and payments that are not known here\n")
         }
         guard owners.kept > 0 else { return }
-        try context.output.write(
+        try context.output.report(
             "\(owners.kept) entries of the list name subscriptions and payments that keep another owner: where the list is "
                 + "right, transfer each (POST /v1/customers/{owner}/actions/transfer)\n")
-        for id in owners.keptIDs { try context.output.write("keeps another owner: \(id)\n") }
-        if owners.kept > owners.keptIDs.count { try context.output.write("keeps another owner: …\n") }
+        for id in owners.keptIDs { try context.output.report("keeps another owner: \(id)\n") }
+        if owners.kept > owners.keptIDs.count { try context.output.report("keeps another owner: …\n") }
     }
 
     private func summarize(_ report: StripeImport.Report, _ context: CommandContext) throws {
@@ -127,29 +127,29 @@ struct StripeImporting: Sendable {
         if standing.withheld > 0 { parts.append("\(standing.withheld) skipped as of people who were forgotten") }
         if standing.refused > 0 { parts.append("\(standing.refused) that cannot be read") }
         if !standing.failed.isEmpty { parts.append("\(standing.failed.count) to be read again") }
-        try context.output.write(
+        try context.output.report(
             "Stripe, \(environment.rawValue): \(standing.read) objects read: \(parts.joined(separator: ", ")); this run "
                 + "read \(report.read) and recorded \(report.recorded)\n")
-        for refusal in report.refusals { try context.output.write("not readable: \(refusal)\n") }
+        for refusal in report.refusals { try context.output.report("not readable: \(refusal)\n") }
         for id in standing.failed {
-            try context.output.write("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
+            try context.output.report("failed: \(id): \(report.failures[id] ?? "see an earlier run")\n")
         }
         if standing.unowned > 0 {
-            try context.output.write(
+            try context.output.report(
                 "\(standing.unowned) subscriptions and payments belong to nobody, since nothing of Stripe's names a "
                     + "customer of yours. Where their id stands in metadata of another key, also that of Stripe's customer, "
                     + "import with --owner-metadata KEY; where it stands in a list of your own, with --owners FILE; else "
                     + "POST /v1/customers/{id}/actions/transfer with that customer's id, also as \"to\", gives each to them\n"
             )
-            for id in report.unownedIDs { try context.output.write("nobody's: \(id)\n") }
-            if standing.unowned > report.unownedIDs.count { try context.output.write("nobody's: …\n") }
+            for id in report.unownedIDs { try context.output.report("nobody's: \(id)\n") }
+            if standing.unowned > report.unownedIDs.count { try context.output.report("nobody's: …\n") }
         }
         if report.nameless > 0 {
-            try context.output.write(
+            try context.output.report(
                 "\(report.nameless) payments give nobody anything, since nothing says which product was paid for: name it in "
                     + "their metadata as rightful_product_id, or in the list of --owners FILE\n")
-            for id in report.namelessIDs { try context.output.write("of no product: \(id)\n") }
-            if report.nameless > report.namelessIDs.count { try context.output.write("of no product: …\n") }
+            for id in report.namelessIDs { try context.output.report("of no product: \(id)\n") }
+            if report.nameless > report.namelessIDs.count { try context.output.report("of no product: …\n") }
         }
         guard standing.failed.isEmpty else {
             throw CommandFailure(
