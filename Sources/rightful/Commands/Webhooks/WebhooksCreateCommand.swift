@@ -67,17 +67,42 @@ struct WebhooksCreateCommand: Command {
         } catch {
             throw CommandFailure(description: error.reason)
         }
-        let (id, secret) = try await DatabaseSession.with(arguments, context) { session in
+        let id = try await DatabaseSession.with(arguments, context) { session in
             let register = session.endpoints
             let position = try await register.create(order)
-            return try await session.secret(at: position, register)
+            let (id, secret) = try await session.secret(at: position, register)
+            do {
+                try context.output.write(secret + "\n")
+            } catch {
+                throw await Self.withdraw(id, from: register, unprintedFor: "\(error)")
+            }
+            return id
         }
-        try context.output.write(secret + "\n")
         context.complain("the endpoint is \(id)")
         // Where none is configured, this may be another machine than the one that serves.
         if !EndpointChoices.remarks([], bundleID: request.app, apps: Set(apps)).isEmpty {
             context.complain(
                 "no app \(request.app ?? "") is configured (apps), only \(apps.joined(separator: ", "))")
+        }
+    }
+}
+
+extension WebhooksCreateCommand {
+    /// Deletes an endpoint whose secret nobody has seen.
+    ///
+    /// - Returns: what the command fails with: what became of the endpoint.
+    private static func withdraw(
+        _ id: String, from register: EndpointRegister, unprintedFor reason: String
+    ) async -> CommandFailure {
+        do {
+            _ = try await uninterrupted { try await register.change(id, .removed) }
+            return CommandFailure(
+                description: "the secret could not be printed, so the endpoint was deleted again (\(id)): \(reason)")
+        } catch {
+            return CommandFailure(
+                description:
+                    "the secret could not be printed (\(reason)), nor the endpoint be deleted again (\(error)): it is "
+                    + "told everything until `rightful webhooks delete \(id)`")
         }
     }
 }

@@ -34,6 +34,12 @@ struct WebhooksRotateCommand: Command {
                 of: endpoint.id, keepOldSeconds: request.keepOldSeconds)
             return try await session.secret(at: position, register).secret
         }
-        try context.output.write(secret + "\n")
+        do {
+            try context.output.write(secret + "\n")
+        } catch {
+            throw CommandFailure(
+                description:
+                    "the endpoint has another secret, which could not be printed (\(error)): rotate it once more")
+        }
     }
 }
