@@ -323,10 +323,16 @@ struct ConfigurationTests {
             shown == "client address 50/s, burst 7; secret key 9/s, burst 200000; publishable key 9/s, burst 20000")
     }
 
-    @Test("a file that is no JSON object is refused by its path", arguments: ["", "{", "[]", "\"text\""])
-    func brokenFiles(file: String) {
+    @Test(
+        "a file that is no JSON object is refused by its path, and by the line where it stops being one",
+        arguments: [
+            (" \n", "is empty"), ("{", "ends before"), ("[]", "must hold a JSON object"), ("\"text\"", "must hold a JSON object"),
+            ("{\n  // of ours\n}", "line 2"), ("{\"listen\": \"a\"\n\n} x", "line 3"),
+        ])
+    func brokenFiles(file: String, problem: String) {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(file) }
-        #expect(error?.description.contains("/etc/rightful/config.json") == true)
+        let text = error?.description ?? ""
+        #expect(text.contains("/etc/rightful/config.json: ") && text.contains(problem), "\(text)")
     }
 
     @Test("passwords show neither in the report nor in an error nor in a dump")

@@ -48,7 +48,7 @@ struct ConfigurationNode {
         }
         guard let json = JSONValue(parsing: content),
             let value = try? JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
-        else { throw ConfigurationError(file: file, "is not valid JSON") }
+        else { throw ConfigurationError(file: file, Self.fault(of: content)) }
         self.value = value
         if let name = json.repeatedName {
             throw ConfigurationError(name, .file(file), "is there twice")
@@ -57,6 +57,24 @@ struct ConfigurationNode {
         self.file = file
         guard case .object = value else {
             throw ConfigurationError(file: file, "must hold a JSON object, such as {\"listen\": \"127.0.0.1:8080\"}")
+        }
+    }
+
+    /// What is wrong with a text that is not JSON, and on which line, as far as Foundation says.
+    private static func fault(of content: [UInt8]) -> String {
+        guard content.contains(where: { $0 > UInt8(ascii: " ") }) else { return "is empty; a JSON object is expected" }
+        guard String(validating: content, as: UTF8.self) != nil else { return "is not text in UTF-8" }
+        do {
+            _ = try JSONSerialization.jsonObject(with: Data(content))
+            return "is not valid JSON"
+        } catch {
+            let reason = (error as NSError).userInfo["NSDebugDescription"] as? String ?? ""
+            if reason.contains("end of file") { return "is not valid JSON: it ends before its object does" }
+            guard let place = reason.firstMatch(of: /character (\d+)/).flatMap({ Int($0.1) }) else {
+                return "is not valid JSON"
+            }
+            let line = content.prefix(place).count { $0 == UInt8(ascii: "\n") } + 1
+            return "is not valid JSON, from line \(line) on"
         }
     }
 
