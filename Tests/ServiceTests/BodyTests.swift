@@ -1,3 +1,4 @@
+import EntitlementAPI
 import HTTPServer
 import Ledger
 import Testing
@@ -52,6 +53,31 @@ struct BodyTests {
                 #expect(answer.text.contains("the body is not JSON"), "\(answer.text)")
             }
         }
+    }
+
+    @Test("a name that one object has twice is refused by every route, also one that nobody knows")
+    func repeatedNames() async throws {
+        let rig = try await ServiceRig.make()
+        let bodies = [
+            (#"{"environment":"sandbox","environment":"production"}"#, "environment"),
+            (#"{"signed_transactions":[],"signed_transactions":[]}"#, "signed_transactions"),
+            (#"{"claims":[{"state":"active","state":"expired"}]}"#, "state"), (#"{"x":1,"\u0078":2}"#, "x"),
+        ]
+        for (body, name) in bodies {
+            for answer in try await Self.send(rig, Array(body.utf8)) {
+                #expect(answer.verdict == "400 malformed_request", "\(body): \(answer.text)")
+                #expect(try answer.json["param"] == .string(name), "\(body): \(answer.text)")
+            }
+        }
+    }
+
+    @Test("of what the App Store sends nothing is refused for a name that stands there twice: the last counts")
+    func repeatedNameOfStore() async throws {
+        let rig = try await ServiceRig.make()
+        let signed = try Purchase().signed(by: rig.store)
+        let body = Array(#"{"signedPayload":"x","y":1,"y":2,"signedPayload":"\#(signed)"}"#.utf8)
+        let answer = try await rig.send("POST", "/v1/notifications/appstore", key: nil, body: body)
+        #expect(answer.status == 200, "\(answer.text)")
     }
 
     @Test("text that takes long to compare is refused as malformed, and at once, in whichever encoding")

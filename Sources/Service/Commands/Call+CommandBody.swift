@@ -16,8 +16,7 @@ extension Call {
         guard isLeftOut || !request.body.isEmpty else {
             throw Problem(.malformedRequest, "The request has no body; send a JSON object.")
         }
-        // A device's list of statements is long, and nobody wrote it by hand.
-        let bytes = isLeftOut ? Array("{}".utf8) : try unambiguousBody(mayRepeatNames: type == ReconcileRequest.self)
+        let bytes = isLeftOut ? Array("{}".utf8) : try unambiguousBody()
         do throws(CommandBodyError) {
             return try Body(parsing: bytes)
         } catch {
@@ -33,7 +32,7 @@ extension Call {
 
     /// The body, as Foundation may read it: JSON, without a text that takes long to compare, and without a name that one object
     /// has twice, of which nobody can tell which is meant.
-    func unambiguousBody(mayRepeatNames: Bool = false) throws(Problem) -> [UInt8] {
+    func unambiguousBody() throws(Problem) -> [UInt8] {
         do throws(HTTPRefusal) {
             try request.examineText()
         } catch {
@@ -42,7 +41,7 @@ extension Call {
         guard let json = JSONValue(parsing: request.body) else {
             throw Problem(.malformedRequest, "the body is not JSON.")
         }
-        if !mayRepeatNames, let name = json.repeatedName.map({ String($0.prefix(64)) }) {
+        if let name = json.repeatedName.map({ String($0.prefix(64)) }) {
             throw Problem(
                 .malformedRequest, "The body has \(name) twice in one object; leave one of them.", param: name)
         }
