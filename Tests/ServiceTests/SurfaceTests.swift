@@ -11,16 +11,22 @@ import Testing
 /// Corners of the outside surface that programs run into.
 @Suite("Rarely used parts of the HTTP surface", .serialized, .timeLimit(.minutes(5)))
 struct SurfaceTests {
-    @Test("an offset whose plus was not percent-encoded reads as what was meant")
-    func unescapedPlus() async throws {
+    @Test("a time whose plus was not percent-encoded reads as what was meant; one that no answer can have is refused")
+    func instants() async throws {
         let rig = try await ServiceRig.make()
         for at in ["2026-02-01T02:00:00+01:00", "2026-02-01T02:00:00%2B01:00", "2026-02-01%2002:00:00+01:00"] {
             let answer = try await rig.get("/v1/customers/c-1/entitlements?at=\(at)")
             #expect(try answer.json["at"] == .string("2026-02-01T01:00:00.000Z"), "\(at): \(answer.text)")
         }
-        for at in ["2026-02-01T02:00:00", "2026-02-01+", "+", "2026-02-01T02:00:00++01:00"] {
-            let answer = try await rig.get("/v1/customers/c-1/entitlements?at=\(at)")
-            #expect(answer.verdict == "400 malformed_request", "\(at)")
+        let unusable = ["2026-02-01T02:00:00", "2026-02-01+", "+", "2026-02-01T02:00:00++01:00"]
+        // Answers have no other years, so that these would be answered about an instant that nobody named.
+        let beyond = ["0000-06-01T00:00:00Z", "9999-12-31T23:59:59-01:00"]
+        for at in unusable + beyond {
+            for name in ["at", "known_at"] {
+                let answer = try await rig.get("/v1/customers/c-1/entitlements?\(name)=\(at)")
+                #expect(answer.verdict == "400 malformed_request", "\(name)=\(at)")
+                #expect(try answer.json["param"] == .string(name), "\(name)=\(at)")
+            }
         }
         let known = try await rig.get("/v1/customers/c-1/entitlements?known_at=2026-02-01T02:00:00+01:00")
         #expect(known.status == 200, "\(known.text)")

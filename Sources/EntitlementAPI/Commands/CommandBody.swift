@@ -110,7 +110,8 @@ extension KeyedDecodingContainer {
         tell(.instant, of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
         guard let instant = Timestamp(rfc3339: text) else {
-            throw refusal(key, "must be an RFC 3339 timestamp, such as 2026-11-20T19:00:00.000Z, or null")
+            throw refusal(
+                key, "must be an RFC 3339 timestamp of the years 1 to 9999, such as 2026-11-20T19:00:00.000Z, or null")
         }
         return instant
     }

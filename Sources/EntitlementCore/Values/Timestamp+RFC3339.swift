@@ -34,7 +34,7 @@ extension Timestamp: CustomStringConvertible {
     /// Reads an RFC 3339 date and time with any offset; a fraction is floored to milliseconds, a leap second taken as
     /// the second after it.
     ///
-    /// `nil` for anything else.
+    /// `nil` for anything else, and for what lies outside the years 1 to 9999 in UTC.
     package init?(rfc3339 text: String) {
         var scanner = DigitScanner(Array(text.utf8))
         guard let year = scanner.number(digits: 4), scanner.take("-"),
@@ -56,7 +56,10 @@ extension Timestamp: CustomStringConvertible {
         guard let offset = scanner.offsetMinutes(), scanner.isAtEnd else { return nil }
         let days = CivilDate(year: year, month: month, day: day).daysSinceEpoch
         let ofDay = ((hour * 60 + minute - offset) * 60 + second) * 1000 + fraction
-        self.init(milliseconds: days * Self.millisecondsPerDay + ofDay)
+        let milliseconds = days * Self.millisecondsPerDay + ofDay
+        self.init(milliseconds: milliseconds)
+        // Whoever wrote the text would be answered about an instant that they did not name.
+        guard self.milliseconds == milliseconds else { return nil }
     }
 }
 

@@ -140,7 +140,7 @@ struct Call: Sendable {
         guard let instant = Self.instant(text) else {
             throw Problem(
                 .malformedRequest,
-                "\(parameter.name) is an RFC 3339 time, such as 2026-11-20T19:00:00Z; write + as %2B.",
+                "\(parameter.name) is an RFC 3339 time of the years 1 to 9999, such as 2026-11-20T19:00:00Z; write + as %2B.",
                 param: parameter.name)
         }
         return instant
@@ -162,7 +162,8 @@ struct Call: Sendable {
         if let position = Self.wholeNumber(text) { return .position(position) }
         if let instant = Self.instant(text) { return .recorded(instant) }
         throw Problem(
-            .malformedRequest, "known_at is a position, or an RFC 3339 time; write + as %2B.", param: "known_at")
+            .malformedRequest, "known_at is a position, or an RFC 3339 time of the years 1 to 9999; write + as %2B.",
+            param: "known_at")
     }
 
     /// Where a page begins, and how long it is at most.
