@@ -1,3 +1,4 @@
+import APIDescription
 import EntitlementAPI
 import EntitlementCore
 import Foundation
@@ -28,6 +29,8 @@ struct SurfaceTests {
                 #expect(try answer.json["param"] == .string(name), "\(name)=\(at)")
             }
         }
+        let grant = #"{"entitlement":"e","reason":"r","until":"9999-12-31T23:59:59-01:00"}"#
+        #expect(try await rig.command("grant", "c-1", grant).verdict == "400 malformed_request")
         let known = try await rig.get("/v1/customers/c-1/entitlements?known_at=2026-02-01T02:00:00+01:00")
         #expect(known.status == 200, "\(known.text)")
     }
@@ -60,18 +63,24 @@ struct SurfaceTests {
         }
     }
 
-    @Test("an idempotency key of 255 long characters is too long rather than our fault")
+    @Test("an idempotency key of 255 long characters is too long, not our fault, and described as it is taken")
     func idempotencyKeyLength() async throws {
         let rig = try await ServiceRig.make()
         let family = "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}\u{200D}\u{1F466}"
         let table = [
             (String(repeating: family, count: 255), "400 malformed_request"),
             (String(repeating: "\u{1F468}", count: 255), "200 -"), (String(repeating: "k", count: 255), "200 -"),
-            (String(repeating: "k", count: 256), "400 malformed_request"),
+            (String(repeating: "k", count: 256), "400 malformed_request"), ("a\u{85}b", "400 malformed_request"),
         ]
+        guard case .text(let described) = Parameter.idempotencyKey.schema, let pattern = described.pattern else {
+            throw TestFailure("its description does not say what it may be")
+        }
+        let form = try NSRegularExpression(pattern: pattern)
         for (key, verdict) in table {
             let answer = try await rig.put(ServiceRig.proCatalog, headers: [("Idempotency-Key", key)])
             #expect(answer.verdict == verdict, "\(key.prefix(4)) \(answer.text)")
+            let whole = NSRange(key.startIndex..., in: key)
+            #expect((form.firstMatch(in: key, range: whole) != nil) == (verdict == "200 -"), "\(key.prefix(4))")
         }
     }
 

@@ -159,9 +159,12 @@ struct Parameter: Sendable {
         "Console-Token", in: .header, .anyText, "The `token` of the session, where there is one")
 
     static let idempotencyKey = Parameter(
-        "Idempotency-Key", in: .header, text(limit: 255),
-        "Up to 255 characters, kept for a day for each API key: the same request again gets the same answer, another one under "
-            + "the same `Idempotency-Key` is refused as `idempotency_conflict`")
+        "Idempotency-Key", in: .header,
+        // Characters, not bytes, which are what limits of texts count elsewhere.
+        .text(Schema.Text(pattern: #"^[^\u0000-\u001f\u007f-\u009f]{1,255}$"#)),
+        "Up to 255 characters, kept for a day for each API key once the command was carried out: the same request again gets the "
+            + "same answer, another one under the same `Idempotency-Key` is refused as `idempotency_conflict`. A refusal is not "
+            + "kept")
     static let ifMatch = Parameter(
         "If-Match", in: .header, .anyText, "Refuses the change unless the catalog in force has one of these entity tags"
     )
