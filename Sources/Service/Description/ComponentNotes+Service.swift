@@ -142,7 +142,8 @@ extension ComponentNotes {
             [
                 "url": "Begins with `https://`, and leads to the public internet",
                 "types": "Of messages; all where left out",
-                "environment": "Both where left out", "app": "A bundle id; every app where left out",
+                "environment": "The key's own where left out, else both",
+                "app": "A bundle id; the key's own where left out, else every app",
                 "format": "`standard` where left out; or `revenuecat`: RevenueCat's events, in their form",
                 "authorization_header": "What is sent as `Authorization`, in the format `revenuecat`",
             ]),

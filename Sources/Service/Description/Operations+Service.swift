@@ -5,7 +5,7 @@ extension APIOperation {
     static let createEndpoint = APIOperation(
         "createWebhookEndpoint", .endpoints, "Make an endpoint",
         "An endpoint that is [told of changes](webhooks.md). `secret` is told this once. Without `types` it is told of everything, "
-            + "without `environment` of both, without `app` of every app.",
+            + "without `environment` of both, without `app` of every app; with a bound key, of the key's own.",
         [.idempotencyKey],
         body: Body(
             EndpointRequest.self,
