@@ -104,7 +104,8 @@ extension APIOperation {
 
     static let proveEvent = APIOperation(
         "proveEvent", .log, "Prove that an event is in the log",
-        "What proves that the event is among the first `size`; see [auditing](auditing.md).", [.eventPosition, .size],
+        "What proves that the event is among the first `size`; see [auditing](auditing.md). A `size` out of range is "
+            + "`unprocessable`.", [.eventPosition, .size],
         answer: .document(
             InclusionProofDocument.self,
             """
@@ -125,7 +126,8 @@ extension APIOperation {
 
     static let readCheckpoint = APIOperation(
         "readCheckpoint", .log, "Read a checkpoint",
-        "How long the log is and what it holds, signed: a C2SP `tlog-checkpoint`. See [auditing](auditing.md).",
+        "How long the log is and what it holds, signed: a C2SP `tlog-checkpoint`, which covers every event that was acknowledged 5 s "
+            + "before it. See [auditing](auditing.md).",
         answer: .texts([
             "text/plain":
                 "rightful/5f0f6a1e-0000-4000-8000-000000000001\n1234\nTszzRgjTG6xce+z2AG31kAXYKBgQVtCSCE40HmuwBb0=\n\n"
@@ -134,7 +136,8 @@ extension APIOperation {
 
     static let proveConsistency = APIOperation(
         "proveConsistency", .log, "Prove that the log only grew",
-        "What proves that the first `to` events begin with the first `from`.", [.from, .to],
+        "What proves that the first `to` events begin with the first `from`. Sizes out of range are `unprocessable`.",
+        [.from, .to],
         answer: .document(
             ConsistencyProofDocument.self,
             """

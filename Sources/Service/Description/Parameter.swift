@@ -95,7 +95,8 @@ struct Parameter: Sendable {
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
         "known_at", in: .query, .oneOf([.integer(0...Int64.max), .instant]),
-        "Up to where the log is believed: a position, or a recorded time; its end where that is left out")
+        "Up to where the log is believed: a position, or a recorded time; its end where that is left out. Beyond the end it is "
+            + "`unprocessable`, and so is a time at which an event could still be recorded")
     static let minPosition = Parameter(
         "min_position", in: .query, .integer(0...Int64.max),
         "Waits up to 5 s until the ledger has reached that position")
