@@ -56,7 +56,8 @@ extension StatusDocument {
                     "at \(projection.checkpoint), \(lag) (version \(projection.version)\(version))"
                 ))
         }
-        if ledger != nil { rows.append(("rebuild", rebuild.map(Self.line) ?? "never")) }
+        // The others are begun anew in place, which their projections above show.
+        if ledger != nil { rows.append(("rebuild of originals", rebuild.map(Self.line) ?? "never")) }
         rows += (failures ?? []).map {
             ("failing", "\($0.work) on \($0.host) since \($0.since), tried last \($0.lastAt): \($0.reason)")
         }
