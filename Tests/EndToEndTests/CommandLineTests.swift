@@ -206,6 +206,8 @@ struct CommandLineTests {
             #expect(
                 useless.isEmpty ? made.errors.isEmpty : made.errors.contains("it may not use \(useless):"), "\(made)")
         }
+            (["--environment", "sandbox"], "admin", "catalog:write"), ([], "admin", ""),
+            (["--app", app], "admin", "catalog:write and metrics"),
     }
 
     @Test("the first start names an empty catalog; a later one says that the log's key was lost, where it was")

@@ -94,12 +94,12 @@ struct KeysCreateCommand: Command {
         }
     }
 
-    /// What was asked for by name, and is refused because of what the key is bound to.
+    /// What was asked for, by name or as a part of `admin`, and is refused because of what the key is bound to.
     private var uselessScopes: Set<APIScope> {
         var useless: Set<APIScope> = []
         if environment != nil || bundleID != nil { useless.insert(.catalogWrite) }
         if bundleID != nil { useless.insert(.metrics) }
-        return useless.intersection(scopes)
+        return scopes.contains(.admin) ? useless : useless.intersection(scopes)
     }
 }
 
