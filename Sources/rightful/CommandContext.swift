@@ -99,9 +99,30 @@ enum Files {
     /// The most bytes taken from one file.
     static let sizeLimit = 8 << 20
 
-    /// Reads a whole file; the error names it, and the key of the configuration that names it, where one does.
+    /// Reads a whole file that is the configuration, or is named by a key of it.
     static func read(_ path: String, for key: String? = nil) throws(ConfigurationError) -> [UInt8] {
-        let subject = key.map { "\($0): " } ?? ""
+        do throws(Unusable) {
+            return try content(path)
+        } catch {
+            throw ConfigurationError(file: path, (key.map { "\($0): " } ?? "") + error.reason)
+        }
+    }
+
+    /// Reads a whole file that the command line names; `subject` is what it holds, as in "the catalog".
+    static func read(_ path: String, as subject: String) throws(CommandFailure) -> [UInt8] {
+        do throws(Unusable) {
+            return try content(path)
+        } catch {
+            throw CommandFailure(description: "\(path): \(subject) \(error.reason)")
+        }
+    }
+
+    /// Why a file is of no use; whoever wanted it knows what it is.
+    private struct Unusable: Error {
+        let reason: String
+    }
+
+    private static func content(_ path: String) throws(Unusable) -> [UInt8] {
         let data: Data?
         do {
             let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: path))
@@ -109,11 +130,11 @@ enum Files {
         } catch {
             // Foundation's words are for programs; the system's are for people.
             let reason = access(path, R_OK) == 0 ? "it is not a file" : String(cString: strerror(errno))
-            throw ConfigurationError(file: path, "\(subject)cannot be read: \(reason)")
+            throw Unusable(reason: "cannot be read: \(reason)")
         }
         let bytes = Array(data ?? Data())
         guard bytes.count <= sizeLimit else {
-            throw ConfigurationError(file: path, "is larger than \(sizeLimit) bytes")
+            throw Unusable(reason: "is larger than \(sizeLimit) bytes")
         }
         return bytes
     }

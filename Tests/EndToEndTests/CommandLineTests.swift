@@ -17,7 +17,13 @@ struct CommandLineTests {
         let away = ["--database-url", "postgresql://u:sesame@127.0.0.1:1/d"]
         let table: [(arguments: [String], status: Int32, says: String)] = [
             (["serve"] + away, 1, "Connection refused"), (["keys", "list"] + away, 1, "Connection refused"),
-            (["catalog", "apply", directory], 1, "not a file"), (["catalog", "apply", "/nowhere"], 1, "No such file"),
+            (["catalog", "apply", directory], 1, "not a file"),
+            (["catalog", "apply", "/nowhere"], 1, "rightful: /nowhere: the catalog cannot be read: No such file"),
+            (["verify", "--since", "/nowhere"], 1, "rightful: /nowhere: the checkpoint cannot be read: No such file"),
+            (
+                ["webhooks", "create", "https://a.example", "--authorization-header-file", "/nowhere"], 1,
+                "rightful: /nowhere: the value of Authorization cannot be read: No such file"
+            ),
             (["keys", "list", "--data-dir", installation.configurationFile.path()], 1, "data_dir"),
             // A directory that is not mounted must not look like a ledger without events.
             (["status", "--data-dir", "\(directory)/none"], 1, "there is no ledger in"),
@@ -200,14 +206,14 @@ struct CommandLineTests {
             (["--environment", "sandbox"], "catalog:write", "catalog:write"),
             (["--app", app], "metrics,catalog:write,events:read", "catalog:write and metrics"),
             (["--environment", "sandbox"], "customers:read,metrics", ""), ([], "catalog:write,metrics", ""),
+            (["--environment", "sandbox"], "admin", "catalog:write"), ([], "admin", ""),
+            (["--app", app], "admin", "catalog:write and metrics"),
         ] {
             let made = try await installation.run(["keys", "create", "--name", "k", "--scopes", scopes] + bounds)
             #expect(made.status == 0 && made.output.hasPrefix("rightful_sk_"), "\(made)")
             #expect(
                 useless.isEmpty ? made.errors.isEmpty : made.errors.contains("it may not use \(useless):"), "\(made)")
         }
-            (["--environment", "sandbox"], "admin", "catalog:write"), ([], "admin", ""),
-            (["--app", app], "admin", "catalog:write and metrics"),
     }
 
     @Test("the first start names an empty catalog; a later one says that the log's key was lost, where it was")

@@ -27,7 +27,7 @@ struct CatalogApplyCommand: Command {
         let path = arguments.operands[0]
         let catalog: Catalog
         do {
-            let text = try Files.read(path)
+            let text = try Files.read(path, as: "the catalog")
             guard let json = JSONValue(parsing: text) else {
                 throw CommandFailure(description: "\(path): the catalog is not JSON")
             }

@@ -119,7 +119,7 @@ private struct CheckpointFile: Sendable {
     private let path: String
 
     init(_ path: String) throws {
-        let text = String(decoding: try Files.read(path, for: "--since"), as: UTF8.self)
+        let text = String(decoding: try Files.read(path, as: "the checkpoint"), as: UTF8.self)
         guard let note = SignedNote(text), let checkpoint = Checkpoint(text: note.text) else {
             throw CommandFailure(description: "\(path): is no checkpoint of `rightful checkpoint`")
         }

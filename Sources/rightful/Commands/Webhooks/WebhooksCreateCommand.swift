@@ -119,7 +119,7 @@ extension ParsedArguments {
     /// What `--authorization-header-file` holds: a file's content is seen by nobody who lists processes.
     func authorizationHeader() throws -> String? {
         guard let path = value("--authorization-header-file") else { return nil }
-        var bytes = try Files.read(path)[...]
+        var bytes = try Files.read(path, as: "the value of Authorization")[...]
         while bytes.last == UInt8(ascii: "\n") || bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
         return String(decoding: bytes, as: UTF8.self)
     }
