@@ -52,6 +52,21 @@ struct ClockGuardTests {
         #expect(isHealed && returned.now(wall: at(125), uptime: 125 * 60_000) == at(125))
     }
 
+    @Test("behind a clock that was set back, what passes in one process counts in the next")
+    func addsUp() {
+        var kept = ClockGuard()
+        _ = kept.remember(wall: at(100), uptime: 0)
+        let later: Int64 = 50 * 60_000
+        for _ in 0..<3 {
+            var clock = ClockGuard()
+            clock.restore(kept, uptime: 0)
+            let isWorthKeeping = clock.remember(wall: at(10), uptime: later)
+            #expect(isWorthKeeping)
+            kept = clock
+        }
+        #expect(kept.now(wall: at(10), uptime: later) == at(250))
+    }
+
     @Test("the time is never before a signed date of the store")
     func signed() {
         var clock = ClockGuard()

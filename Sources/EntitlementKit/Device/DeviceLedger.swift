@@ -314,10 +314,11 @@ struct DeviceLedger: Sendable {
 
     /// Drops confirmations on disk that are dated after the present instant, because they prove nothing.
     ///
-    /// Returns whether there were any.
+    /// The time on disk may lag behind them by ``ClockGuard/tolerance``. Returns whether there were any.
     mutating func forgetConfirmations(after now: Timestamp) -> Bool {
-        for index in memories.indices { memories[index].forgetConfirmation(after: now) }
-        return book.dropConfirmations(after: now)
+        let limit = now.adding(milliseconds: ClockGuard.tolerance)
+        for index in memories.indices { memories[index].forgetConfirmation(after: limit) }
+        return book.dropConfirmations(after: limit)
     }
 
     /// When the store signed the newest of what is known.

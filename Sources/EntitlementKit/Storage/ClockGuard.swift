@@ -14,7 +14,7 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     private(set) var signed = Timestamp.earliest
     /// The latest by the server's clock.
     private(set) var told = Timestamp.earliest
-    /// The latest that the calendar clock said since the server last spoke.
+    /// The latest that the calendar clock said since the server last spoke, or that it has become by uptime since then.
     private(set) var claimed = Timestamp.earliest
     /// The server's instant, and the uptime in milliseconds at which it was heard; of this process alone.
     private var anchor: Anchor?
@@ -127,8 +127,10 @@ struct ClockGuard: Encodable, Hashable, Sendable {
                 correct(claimed: min(claimed, wall), uptime)
                 return true
             }
-            guard wall > latest.adding(milliseconds: Self.tolerance) else { return false }
-            claimed = wall
+            // Behind a clock that was set back time has passed all the same.
+            let now = now(wall: wall, uptime: uptime)
+            guard now > latest.adding(milliseconds: Self.tolerance) else { return false }
+            claimed = now
             raiseFloor(uptime)
         }
         return true

@@ -123,6 +123,28 @@ struct ClockTests {
         #expect(await !rig.gives())
     }
 
+    @Test("what was confirmed behind a clock that was lost counts at the next launch, too")
+    func confirmedBehindALostClock() async {
+        var rig = KitRig(day: 5) {
+            $0.current = [Statements.transaction("1", product: "lifetime", until: nil)]
+        } server: {
+            $0.mood = .unreachable
+        }
+        await rig.launch()
+        rig = await rig.relaunched(clock: ManualClock(day: -20_000))
+        await rig.launch()
+        // The time is kept on disk by the minute, the confirmation by the hour.
+        for seconds in [3590, 40] {
+            rig.clock.advance(.seconds(seconds))
+            await rig.store.refresh()
+        }
+        await rig.store.settled()
+        rig.device.edit { $0.current = [] }
+        rig = await rig.relaunched(clock: ManualClock(day: -20_000))
+        await rig.launch()
+        #expect(await rig.store.refresh().givesAccess(to: "forever"))
+    }
+
     @Test("a clock set forward heals when the server answers, whatever it was set to")
     func healsWithTheServer() async {
         let rig = await rig(sync: true)
