@@ -15,7 +15,12 @@ struct PassingOfTime: Hashable, Sendable {
     mutating func resume(at instant: Timestamp) { if shown == nil { shown = instant } }
 
     /// The state was evaluated for an instant.
-    mutating func show(_ instant: Timestamp) { shown = instant }
+    ///
+    /// What was asked before by a clock that was ahead was asked by then, and not about what is yet to end.
+    mutating func show(_ instant: Timestamp) {
+        shown = instant
+        checked = min(checked, instant)
+    }
 
     /// Store and server were asked at an instant.
     mutating func check(_ instant: Timestamp) { checked = instant }

@@ -42,6 +42,33 @@ struct EndOfPeriodTests {
         #expect(await !seen.lost)
     }
 
+    @Test("it is also where the clock was ahead for a while before")
+    func renewedAfterAClockAhead() async {
+        let rig = rig(day: 5) { $0.mood = .unreachable }
+        // Else the store lists it beyond its end.
+        rig.device.edit { ($0.all, $0.current) = ($0.current, []) }
+        await rig.launch()
+        rig.clock.set(day: 400)
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+        await rig.store.settled()
+        rig.clock.set(day: 5)
+        await rig.store.applicationWillEnterForeground()
+        await rig.waitUntilGives()
+        await rig.store.settled()
+        let seen = Seen(rig.store.states)
+        await eventually("access") { await !seen.states.isEmpty }
+        let door = Door()
+        rig.device.edit {
+            $0.doors[.currentEntitlements] = door
+            $0.current = [Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)]
+        }
+        rig.clock.advance(days: 25.5)
+        await eventually("the store is read") { await door.visitors > 0 }
+        await door.open()
+        await eventually("the renewal") { await rig.store.current["premium"]?.until == Statements.date(60) }
+        #expect(await !seen.lost)
+    }
+
     @Test("an app that wakes after the end asks the store before it shows that access has ended")
     func wakesAfterTheEnd() async {
         var rig = rig(day: 29)
