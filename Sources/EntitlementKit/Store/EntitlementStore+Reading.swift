@@ -38,16 +38,16 @@ extension EntitlementStore {
             let reading = await part.read(store, number: number)
             calls.end(part)
             guard !isStopped else { return }
-            await receive(reading)
-            if part == .current { noteListed(isEmpty: reading.transactions.isEmpty) }
+            let believed = await receive(reading)
+            if part == .current { noteListed(isEmpty: believed.isEmpty) }
         }
     }
 
     /// After how long a store is looked at again that has listed nothing as owned since the process began, in milliseconds.
     private static let secondLooks: [Int64] = [3_000, 12_000, 45_000]
 
-    /// A store that lists nothing may not be ready yet, and does not tell when it is: so it is looked at a few times more, and
-    /// once where it leaves something out.
+    /// A store that lists nothing, or nothing that is believed, may not be ready yet, and does not tell when it is: so it is
+    /// looked at a few times more, and once where it leaves something out.
     private func noteListed(isEmpty: Bool) {
         guard isEmpty else {
             calls.emptyLooks = Self.secondLooks.count

@@ -141,6 +141,24 @@ struct EndOfPeriodTests {
         #expect(state["premium"]?.state == .inBillingRetry)
     }
 
+    @Test("a list of which nothing can be verified, after one that lacks a subscription in grace, is looked at once")
+    func unverifiedList() async throws {
+        func own(_ problem: String? = nil) -> SignedStatement {
+            Statements.transaction("9", product: "lifetime", until: nil, unverified: problem)
+        }
+        let rig = KitRig(day: 31, sync: false) { $0.current = [own(), Statements.transaction("1")] }
+        await rig.launch()
+        rig.device.edit { $0.current = [own()] }
+        await rig.store.refresh()
+        rig.device.edit { $0.current = [own("no certificate")] }
+        let looks = rig.device.count(.currentEntitlements)
+        rig.clock.advance(.seconds(12))
+        await eventually("another look") { rig.device.count(.currentEntitlements) > looks }
+        try await Task.sleep(for: .milliseconds(50))
+        #expect(rig.device.count(.currentEntitlements) == looks + 1)
+        #expect(await rig.gives())
+    }
+
     @Test("two lists that lack a subscription in grace end it only when they come some time apart")
     func listsAtOnce() async {
         let own = Statements.transaction("9", product: "lifetime", until: nil)
