@@ -67,6 +67,15 @@ struct ClockGuardTests {
         #expect(kept.now(wall: at(10), uptime: later) == at(250))
     }
 
+    @Test("behind what the store has signed, the time goes on when the server's clock has come to it")
+    func standsStill() {
+        var clock = ClockGuard()
+        clock.heard(at(100), sent: 0, uptime: 0)
+        clock.saw(signedDate: at(110), wall: at(110), uptime: 0)
+        #expect(clock.now(wall: at(110), uptime: 60_000) == at(110))
+        #expect(clock.wait(until: at(111), wall: at(110), uptime: 60_000) == 10 * 60_000)
+    }
+
     @Test("the time is never before a signed date of the store")
     func signed() {
         var clock = ClockGuard()

@@ -55,6 +55,13 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         return max(max(wall, latest), floor?.now(uptime) ?? .earliest)
     }
 
+    /// How long it takes until it is an instant, in milliseconds: where the server's clock is behind what the store has
+    /// signed, the time stands still until that clock has come there.
+    func wait(until instant: Timestamp, wall: Timestamp, uptime: Int64) -> Int64 {
+        let running = anchor?.now(uptime) ?? now(wall: wall, uptime: uptime)
+        return instant.milliseconds - running.milliseconds
+    }
+
     private var latest: Timestamp { max(claimed, max(signed, told)) }
 
     /// The time without the calendar clock's present word.

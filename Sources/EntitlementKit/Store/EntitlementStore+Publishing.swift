@@ -38,7 +38,7 @@ extension EntitlementStore {
         if isNews { stateListeners.send(next) }
         gate.published(ledger.book.content(of:))
         finishReady()
-        scheduleBoundary(fold.nextBoundary(after: now, bound: bound), now: now)
+        scheduleBoundary(fold.nextBoundary(after: now, bound: bound))
         resumeFinishWaiters()
     }
 
@@ -65,7 +65,7 @@ extension EntitlementStore {
     private func askWhetherItEnds() {
         guard !passing.isChecking else { return }
         passing.isChecking = true
-        let asked = uptime
+        let asked = moment
         perform { store in
             _ = await store.bounded(Self.endPatience) {
                 async let answer: Void = store.askAndWait()
@@ -136,8 +136,8 @@ extension EntitlementStore {
     /// How long before something ends it is asked whether it was renewed, in milliseconds.
     private static let foresight: Int64 = 60_000
 
-    private func scheduleBoundary(_ boundary: Timestamp?, now: Timestamp) {
-        let left = boundary.map { $0.milliseconds - now.milliseconds }
+    private func scheduleBoundary(_ boundary: Timestamp?) {
+        let left = boundary.map { clockGuard.wait(until: $0, wall: Timestamp(clock.now()), uptime: uptime) }
         let delay = left.map { min($0 > Self.foresight ? $0 - Self.foresight : $0, Self.longestSleep) }
         let due = delay.map { uptime + $0 }
         schedule(&boundaryTimer, due: due) { await $0.reachBoundary(at: boundary) }

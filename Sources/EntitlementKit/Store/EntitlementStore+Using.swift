@@ -31,7 +31,7 @@ extension EntitlementStore {
         await loadAgain()
         await loadChanges()
         // Normally both are told in one request; a store that takes its time does not keep the server from being asked.
-        let asked = uptime
+        let asked = moment
         let reading = Task { await readStore() }
         _ = await bounded(Self.storeLead) { await reading.value }
         wake()

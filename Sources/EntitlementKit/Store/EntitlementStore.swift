@@ -291,10 +291,23 @@ public actor EntitlementStore {
     /// The time to evaluate at, whatever the calendar clock was set to.
     var now: Timestamp { clockGuard.now(wall: Timestamp(clock.now()), uptime: uptime) }
 
-    /// When something was, by the time as it is known now: an answer may have put the clock right since.
+    /// What tells later when something was.
+    struct Moment {
+        /// In milliseconds.
+        let uptime: Int64
+        /// The newest instant at which the store had signed something by then.
+        let signed: Timestamp
+    }
+
+    var moment: Moment { Moment(uptime: uptime, signed: clockGuard.signed) }
+
+    /// When a moment was, by the time as it is known now: an answer may have put the clock right since.
     ///
-    /// - Parameter uptime: the uptime at which it was, in milliseconds.
-    func instant(at uptime: Int64) -> Timestamp { now.adding(milliseconds: uptime - self.uptime) }
+    /// It was not before what the store had signed by then, where the time stands still because the server's clock is behind
+    /// that.
+    func instant(at moment: Moment) -> Timestamp {
+        max(moment.signed, now.adding(milliseconds: moment.uptime - uptime))
+    }
 
     /// Replaces a timer where it is due at another time.
     func schedule(
