@@ -46,6 +46,21 @@ struct ReaderTests {
         #expect(await !reads(day: 30.1, bound: 60, autoRenews: false))
     }
 
+    @Test("one whose auto-renewal was switched off and on again on one day goes on")
+    func switchedOnAgain() async {
+        let rig = KitRig(day: 28, sync: false)
+        await rig.launch()
+        for (day, isOn) in [(27.1, true), (27.2, false), (27.3, true)] {
+            let renewal = Statements.renewal(original: "1", signed: day, autoRenews: isOn)
+            rig.device.edit { $0.subscriptions = [.init(transaction: Statements.transaction("1"), renewal: renewal)] }
+            await rig.store.refresh()
+        }
+        await rig.store.stop()
+        rig.clock.advance(days: 2.5)
+        let reader = EntitlementReader(configuration: rig.configuration, storage: rig.storage, clock: rig.clock)
+        #expect(await reader.current().givesAccess(to: "premium"))
+    }
+
     @Test("a reader that cannot read says that it is loading, and gives nothing")
     func locked() async {
         let rig = KitRig { $0.current = [Statements.transaction("1")] }

@@ -9,78 +9,73 @@ import Foundation
 /// little. Lines join in whatever order they stand, but for the app's own purchase and the lists of what is current and
 /// of the accounts that the store shows, of each of which the last one counts.
 struct StatementRow: Sendable {
+    /// What it is about.
+    let subject: String
     /// The same for what says the same.
-    let id: String
+    let content: String
+    /// When the store signed it; `nil` for what it does not sign.
+    var signedDate: Timestamp?
     private let member: String
     private let value: WireValue
 
+    private init(_ member: String, about id: String = "", _ content: String, _ value: WireValue) {
+        subject = "\(member) \(id)"
+        (self.content, self.member, self.value) = (content, member, value)
+    }
+
     static func transaction(_ transaction: DeviceTransaction) -> StatementRow {
-        let id = id(transaction.contentHash, transaction.payload.signedDate)
-        return StatementRow(id: "transaction \(id)", member: "transaction", value: .string(transaction.jws))
+        let payload = transaction.payload
+        var row = StatementRow(
+            "transaction", about: payload.transactionID, transaction.contentHash.hex, .string(transaction.jws))
+        row.signedDate = payload.signedDate ?? .earliest
+        return row
     }
 
     static func renewal(_ renewal: DeviceRenewal) -> StatementRow {
-        let id = id(renewal.contentHash, renewal.payload.signedDate)
-        return StatementRow(id: "renewal \(id)", member: "renewal", value: .string(renewal.jws))
+        let payload = renewal.payload
+        var row = StatementRow(
+            "renewal", about: payload.originalTransactionID, renewal.contentHash.hex, .string(renewal.jws))
+        row.signedDate = payload.signedDate ?? .earliest
+        return row
     }
 
-    /// What says the same is written once a day at most: the store may sign everything anew whenever it is asked.
-    private static func id(_ content: Digest, _ signedDate: Timestamp?) -> String {
-        "\(content.hex) \((signedDate ?? .earliest).milliseconds / 86_400_000)"
-    }
-
+    /// One that was only signed anew takes the place of the last one once a day at most.
     static func app(_ app: DeviceAppTransaction) -> StatementRow {
-        let day = (app.payload.signedDate ?? .earliest).milliseconds / 86_400_000
-        let stated = "\(app.customerID ?? "") \(app.payload.environment) \(day)"
-        return StatementRow(id: appPrefix + stated, member: "app", value: .string(app.jws))
+        let day = (app.payload.signedDate ?? .earliest).day
+        return StatementRow("app", "\(app.customerID ?? "") \(app.payload.environment) \(day)", .string(app.jws))
     }
 
     static func confirmed(_ originalTransactionID: String, _ instant: Timestamp) -> StatementRow {
         StatementRow(
-            id: "confirmed \(originalTransactionID) \(instant.milliseconds)", member: "confirmed",
-            value: .object([originalTransactionID: .string(instant.description)]))
+            "confirmed", about: originalTransactionID, "\(instant.milliseconds)",
+            .object([originalTransactionID: .string(instant.description)]))
     }
 
     static func current(_ listed: [String: Timestamp]) -> StatementRow {
         let list = listed.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value.milliseconds)" }
         return StatementRow(
-            id: currentPrefix + list.joined(separator: " "), member: "current",
-            value: .object(listed.mapValues { .string($0.description) }))
+            "current", list.joined(separator: " "), .object(listed.mapValues { .string($0.description) }))
     }
 
     static func accounts(_ accounts: Set<String>) -> StatementRow {
         let list = accounts.sorted()
-        return StatementRow(
-            id: accountsPrefix + list.joined(separator: " "), member: "accounts",
-            value: .array(list.map { .string($0) }))
+        return StatementRow("accounts", list.joined(separator: " "), .array(list.map { .string($0) }))
     }
 
     static func acknowledged(_ transactionID: String, _ acknowledgement: Acknowledgement) -> StatementRow {
         let (deed, at) = (acknowledgement.deed, acknowledgement.signedDate)
         return StatementRow(
-            id: "acknowledged \(transactionID) \(deed.rawValue) \(at.milliseconds)", member: "acknowledged",
-            value: .object([
-                transactionID: .object(["deed": .string(deed.rawValue), "at": .string(at.description)])
-            ]))
+            "acknowledged", about: transactionID, "\(deed.rawValue) \(at.milliseconds)",
+            .object([transactionID: .object(["deed": .string(deed.rawValue), "at": .string(at.description)])]))
     }
 
     static func letGo(_ transactionID: String, _ content: String) -> StatementRow {
-        StatementRow(
-            id: "letGo \(transactionID) \(content)", member: "letGo", value: .object([transactionID: .string(content)]))
-    }
-
-    private static let appPrefix = "app "
-    private static let currentPrefix = "current "
-    private static let accountsPrefix = "accounts "
-
-    /// What it takes the place of; `nil`: of nothing.
-    fileprivate var place: String? {
-        [Self.appPrefix, Self.currentPrefix, Self.accountsPrefix].first { id.hasPrefix($0) }
+        StatementRow("letGo", about: transactionID, content, .object([transactionID: .string(content)]))
     }
 
     /// About how many bytes its line has.
     var size: Int {
-        if case .string(let text) = value { text.utf8.count + 20 } else { id.utf8.count + 40 }
+        if case .string(let text) = value { text.utf8.count + 20 } else { subject.utf8.count + content.utf8.count + 40 }
     }
 
     /// The line, with its end.
@@ -149,32 +144,61 @@ struct StatementRowLog: Sendable {
     /// Bytes of a file that is never too long for what it holds.
     private static let freeSize = 1 << 16
 
-    private var known: Set<String> = []
-    /// The last ones of what takes another's place.
+    /// What the last row about each subject says, where the store did not sign it.
     private var last: [String: String] = [:]
+    /// What the store has signed about each subject, the oldest first.
+    private var signed: [String: [Saying]] = [:]
     /// The length of the file, in bytes, about.
     private var size = 0
+
+    private struct Saying: Hashable {
+        let content: String
+        let signedDate: Timestamp
+    }
 
     /// The rows that are not in the file yet; `nil` where it is better written anew than gone on with, because most of it
     /// is outdated.
     func missing(from rows: [StatementRow]) -> [StatementRow]? {
-        let missing = rows.filter { !known.contains($0.id) }
+        var all = self
+        var missing: [StatementRow] = []
+        for row in rows where !all.holds(row) {
+            all.add(row)
+            missing.append(row)
+        }
         let live = rows.reduce(0) { $0 + $1.size }
-        let isMostlyOutdated = size + missing.reduce(0) { $0 + $1.size } > 2 * live + Self.freeSize
-        return isMostlyOutdated ? nil : missing
+        return all.size > 2 * live + Self.freeSize ? nil : missing
+    }
+
+    /// Whether the file says what a row says.
+    ///
+    /// The store may sign everything anew whenever it is asked. So what says the same as the statement before it in the file, or
+    /// as the one after it, is written once a day at most. Only those count, because what was taken back, and then said again,
+    /// is news on the same day as well.
+    private func holds(_ row: StatementRow) -> Bool {
+        guard let signedDate = row.signedDate else { return last[row.subject] == row.content }
+        let sayings = signed[row.subject] ?? []
+        let next = sayings.firstIndex { $0.signedDate > signedDate } ?? sayings.endIndex
+        let beside = [sayings[..<next].last, sayings[next...].first].compactMap(\.self)
+        return beside.contains { $0.content == row.content && $0.signedDate.day == signedDate.day }
+            || sayings.contains(Saying(content: row.content, signedDate: signedDate))
+    }
+
+    private mutating func add(_ row: StatementRow) {
+        size += row.size
+        guard let signedDate = row.signedDate else {
+            last[row.subject] = row.content
+            return
+        }
+        let saying = Saying(content: row.content, signedDate: signedDate)
+        let sayings = signed[row.subject] ?? []
+        let next = sayings.firstIndex { $0.signedDate > signedDate } ?? sayings.endIndex
+        signed[row.subject, default: []].insert(saying, at: next)
     }
 
     /// These were written behind the others, or in their place.
     mutating func note(_ rows: [StatementRow], replacing: Bool) {
         if replacing { self = StatementRowLog() }
-        for row in rows {
-            if let place = row.place {
-                if let last = last[place] { known.remove(last) }
-                last[place] = row.id
-            }
-            known.insert(row.id)
-            size += row.size
-        }
+        for row in rows { add(row) }
     }
 
     /// The file was read: it holds these, and is so long.
@@ -182,4 +206,8 @@ struct StatementRowLog: Sendable {
         note(rows, replacing: false)
         self.size = size
     }
+}
+
+extension Timestamp {
+    fileprivate var day: Int64 { milliseconds / 86_400_000 }
 }
