@@ -110,8 +110,9 @@ export function finder(open) {
     el("button", { type: "submit" }, words.find), results);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const text = input.value.trim();
-    if (!text) return;
+    // Spaces may be part of an id; without them it is looked for as well.
+    const text = input.value.replace(/^\p{Cc}+|\p{Cc}+$/gu, "");
+    if (text.trim() === "") return;
     const mine = ++latest;
     show(results, el("p", { class: "soft" }, words.looking));
     try {

@@ -33,8 +33,11 @@ async function lookTwice(text) {
   const other = bare(text);
   if (seen.found.length > 0 || seen.nobodys.length > 0 || other === text || other === "") return seen;
   const again = await look(other);
-  return { ...again, problem: again.problem ?? seen.problem };
+  return { ...again, problem: again.problem ?? seen.problem, other: isMore(text, other) ? other : null };
 }
+
+// Whether letters or digits of what was typed are left out: not only what is written around an id, but maybe a part of it.
+const isMore = (text, id) => text.normalize("NFKC").replace(/[^\p{L}\p{N}]/gu, "") !== id.replace(/[^\p{L}\p{N}]/gu, "");
 
 // Whoever it may be: by a purchase that bears the id, by what statements bear, or as a customer's own id. `nobodys` are
 // purchases of which no customer is told, because they are nobody's.
@@ -88,8 +91,10 @@ async function purchasesOf(id) {
 
 // What is shown of who was found; `one` opens the only one.
 export async function lookFor(text, open) {
-  const { found, nobodys, problem } = await lookTwice(text);
-  if (found.length === 1) {
+  const { found, nobodys, problem, other = null } = await lookTwice(text);
+  // A purchase's id is nobody else's; one of your own customers' may be a part of another's.
+  const isMeant = other === null || found[0]?.by.length > 0;
+  if (found.length === 1 && isMeant) {
     return { one: () => {
       announce(say.one(found[0].id));
       open({ customer: found[0].id, environment: found[0].environment });
@@ -98,7 +103,8 @@ export async function lookFor(text, open) {
   const nothing = () => [el("p", { class: "problem" }, /^cus_/.test(bare(text)) ? say.noStripeCustomer
     : isMail(bare(text)) ? say.noMail : seesAll() ? say.nobody(text) : words.commands.nobodyKnown(text, false)),
   problem && el("p", { class: "soft" }, problem)];
-  return { nodes: found.length > 0 ? [el("p", {}, say.several(found.length)), list(found, open)]
+  return { nodes: found.length > 0
+    ? [el("p", {}, isMeant ? say.several(found.length) : say.onlyPart(text, other)), list(found, open)]
     : nobodys.length > 0 ? nobodys.map((purchase) => nobodysPurchase(purchase)) : nothing() };
 }
 

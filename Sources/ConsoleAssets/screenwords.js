@@ -146,6 +146,7 @@ export const screenWords = {
   finding: {
     one: (id) => `Found ${id}.`,
     several: (count) => `There are ${count}:`,
+    onlyPart: (text, other) => `Nobody and nothing is known by “${text}”, only by “${other}”:`,
     nobody: (text) => `Nobody and nothing is known by “${text}”. Look at each character: ids are compared exactly.`,
     noMail: "The ledger has no e-mail addresses. Look the address up in Stripe, or in your own accounts, and take an id from there.",
     nobodys: (id, product, environment) => `A purchase${product ? ` of ${product}` : ""} is known by “${id}” in `

@@ -17,7 +17,7 @@ struct ConsoleFinderTests {
             let wide = String(original.map { $0 == "2" ? "２" : $0 })
             let halves = "\(original.prefix(6)) \(original.dropFirst(6))"
             for text in [
-                "#\(original)", "\(original),", halves, wide, "Transaction ID: \(original)", "Transaction \(original)",
+                "#\(original)", "\(original),", " \(original) ", halves, wide, "Transaction ID: \(original)", "Transaction \(original)",
                 "“\(stage.ann.id)”", "\u{200B}\(stage.ann.id).", stage.ann.id.replacingOccurrences(of: "-", with: ""),
             ] {
                 try await stage.show(stage.bob.id)
@@ -31,6 +31,26 @@ struct ConsoleFinderTests {
             try await browser.wait("#found", says: "The ledger has no e-mail addresses.")
             try await stage.find("nosuch")
             try await browser.wait("#found", says: "Nobody and nothing is known by “nosuch”.")
+            try await stage.expectCleanConsole(allowing: ["status of 404", "status of 422"])
+        }
+    }
+
+    @Test("a customer is not taken for another whose id is a part of what was typed, nor for one without its spaces")
+    func others() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            for id in ["4242", "sp", "sp "] {
+                _ = try await stage.client.send(
+                    "POST", "/v1/customers/\(id)/actions/grant",
+                    body: Array(#"{"entitlement":"premium","reason":"to be found"}"#.utf8))
+            }
+            try await stage.signIn()
+            try await stage.find("acme:4242")
+            try await browser.wait("#found", says: "Nobody and nothing is known by “acme:4242”, only by “4242”:")
+            try await stage.find("sp ")
+            try await browser.wait("document.querySelector('#customer')?.textContent === 'sp '")
+            try await stage.find("4242 ")
+            try await browser.wait("document.querySelector('#customer')?.textContent === '4242'")
             try await stage.expectCleanConsole(allowing: ["status of 404", "status of 422"])
         }
     }
