@@ -124,7 +124,7 @@ let consoleFiles = [
     "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "find.js",
     "look.js", "customer.js", "attention.js", "lanes.js", "said.js", "sentence.js", "picture.js", "sliders.js",
     "history.js",
-    "why.js", "commands.js", "forms.js", "saving.js", "event.js", "proof.js",
+    "why.js", "commands.js", "forms.js", "steps.js", "saving.js", "event.js", "proof.js",
     "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]
 

@@ -46,6 +46,7 @@ package enum ConsoleAssets {
         ConsoleAsset("lanes.js", PackageResources.lanes_js),
         ConsoleAsset("history.js", PackageResources.history_js),
         ConsoleAsset("commands.js", PackageResources.commands_js),
+        ConsoleAsset("steps.js", PackageResources.steps_js),
         ConsoleAsset("saving.js", PackageResources.saving_js),
         ConsoleAsset("forms.js", PackageResources.forms_js),
         ConsoleAsset("overview.js", PackageResources.overview_js),

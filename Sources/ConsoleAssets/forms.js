@@ -3,18 +3,18 @@
 
 import { nowhere, replace } from "./address.js";
 import { call, get, mayInEveryApp, path, post } from "./api.js";
-import { announce, button, el, field, openDialog, show } from "./dom.js";
+import { announce, el, field, show } from "./dom.js";
 import { screenWords } from "./screenwords.js";
 import { known as whereKnown, seesAll, unremember } from "./find.js";
 import { eventWords } from "./history.js";
 import { ownerOf } from "./lanes.js";
 import { ownersPage } from "./said.js";
-import { grouped, groupSentence } from "./sentence.js";
-import { stateShape } from "./picture.js";
+import { sides, steps } from "./steps.js";
 import { dayText, fieldInstant, millis, timeText } from "./time.js";
 import { words } from "./words.js";
 
 export { exportAll } from "./saving.js";
+export { sides, steps, undoKey } from "./steps.js";
 
 const say = { ...words.commands, ...screenWords.forms };
 
@@ -34,84 +34,6 @@ export function reasonField() {
   reason.addEventListener("input", () => reason.setCustomValidity(reason.value.trim() === "" ? say.noReason : ""));
   return reason;
 }
-
-// A dialog of three steps: what is to be done, what it would change, what was done.
-//
-// `preview` answers what shows that; `run` answers `position`, maybe `sides`, each with `before` and `after`, and `undo`.
-// `finish` is what is done in place of showing the customer anew.
-export function steps(view, title, fields, { preview, run, finish = () => view.again() }) {
-  const problem = el("p", { role: "alert", class: "problem" });
-  const outcome = el("div", { id: "outcome", "aria-live": "polite" });
-  let isBusy = false;
-  const submit = el("button", { type: "submit", id: "preview" }, preview ? say.show : say.do);
-  const form = el("form", { class: "body" }, fields, submit, problem, outcome);
-  // One thing at a time, however often something is pressed.
-  const attempt = async (work) => {
-    if (isBusy) return;
-    isBusy = true;
-    problem.textContent = "";
-    const enable = (isOn) => { for (const one of form.querySelectorAll("button")) one.disabled = !isOn; };
-    enable(false);
-    try {
-      await work();
-    } catch (error) {
-      problem.textContent = error.code === "idempotency_conflict" ? say.undoneBefore : error.message || words.unreachable;
-    }
-    isBusy = false;
-    enable(true);
-    // What has the focus had lost it while nothing could be pressed.
-    if (document.activeElement === document.body) (form.querySelector("#confirm") ?? submit).focus();
-  };
-  // What was done has the focus, so that it is read where somebody is.
-  const tell = (...children) => {
-    show(outcome, children);
-    outcome.firstChild.focus();
-  };
-  const done = async (key) => {
-    const answer = await run(key);
-    tell(el("p", { class: "lead", tabindex: "-1" }, say.done, " ", answer.position ? say.recordedAs(answer.position) : ""),
-      answer.note && el("div", {}, answer.note), answer.sides && sides(answer.sides),
-      answer.undo && button(say.undo, () => attempt(async () => {
-        await answer.undo(undoKey(answer.position));
-        tell(el("p", { class: "lead", id: "undone", tabindex: "-1" }, say.undone));
-        view.again();
-      }), { id: "undo" }));
-    for (const input of form.querySelectorAll("input, select, textarea")) input.disabled = true;
-    submit.hidden = true;
-    finish();
-  };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    // One key for each attempt: pressed twice, it is done once.
-    const key = crypto.getRandomValues(new Uint32Array(4)).join("-");
-    attempt(async () => {
-      if (!preview) {
-        await done(key);
-        return;
-      }
-      const foreseen = await preview();
-      const confirm = button(say.do, () => attempt(() => done(key)), { id: "confirm", class: "main" });
-      show(outcome, el("h3", {}, say.would), foreseen, confirm);
-      confirm.focus();
-    });
-  });
-  form.addEventListener("input", () => show(outcome));
-  openDialog(say.dialogTitle(title, view.view.customer), words.close, form, "command");
-}
-
-export function sides(list) {
-  return list.map((side) => el("div", { class: "sides" }, el("h4", { class: "id" }, side.customer_id),
-    el("div", {}, el("h5", {}, say.before), held(side.before)), el("div", {}, el("h5", {}, say.after), held(side.after))));
-}
-
-function held(entitlements) {
-  if (entitlements.length === 0) return el("p", { class: "soft" }, words.holdsNothing);
-  return el("ul", {}, grouped(entitlements).map((group) => el("li", {},
-    stateShape(group[0].state), " ", groupSentence(group))));
-}
-
-// An event is undone once, whoever presses how often.
-export const undoKey = (position) => `undo-${position}`;
 
 // An id of which nobody has heard is a slip, more often than not.
 async function stranger(view, id) {

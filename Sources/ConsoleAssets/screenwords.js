@@ -206,6 +206,7 @@ export const screenWords = {
     undo: "Undo it",
     undone: "Undone.",
     undoneBefore: "It was undone before.",
+    maybeDone: "No answer came, so it may have been done. Press again: it is not done twice.",
     dialogTitle: (title, customer) => `${title} · ${customer}`,
     purchaseLine: (product, state, end, isAhead, id, whose) => [product, state, end && `${isAhead ? "until" : "since"} ${end}`, id, whose].filter(Boolean).join(" · "),
     undoReason: (position) => `undoes event ${position}, from the console`,
