@@ -12,6 +12,7 @@ struct RenewingBesideTests {
         /// Days, from the second on, for which the App Store's subscription is paid; `nil`: there is none.
         var inStore: Double?
         var renewsInStore = true
+        var isShared = false
         var isOnWeb = true
         /// What the payment provider says of the web's.
         var onWeb: @Sendable (inout WebSubscription) -> Void = { _ in }
@@ -27,6 +28,9 @@ struct RenewingBesideTests {
         Situation(name: "the store's alone", inStore: 30, isOnWeb: false, shown: .appStore, beside: []),
         Situation(name: "both, the web's ends later", inStore: 20, shown: .webCheckout, beside: [.appStore]),
         Situation(name: "both, the store's ends later", inStore: 300, shown: .appStore, beside: [.webCheckout]),
+        Situation(
+            name: "both, the store's is paid for by the family", inStore: 20, isShared: true, shown: .webCheckout,
+            beside: []),
         Situation(
             name: "the store's does not renew", inStore: 20, renewsInStore: false, shown: .webCheckout, beside: []),
         Situation(
@@ -63,7 +67,8 @@ struct RenewingBesideTests {
             rig.server.subscribe("apple:A", situation.onWeb)
         }
         if let days = situation.inStore {
-            let bought = Statements.transaction("1", from: 0.5, until: days)
+            let shared = situation.isShared ? ["inAppOwnershipType": "FAMILY_SHARED"] : [:]
+            let bought = Statements.transaction("1", from: 0.5, until: days, offer: shared)
             let renewal = Statements.renewal(original: "1", signed: 0.6, autoRenews: situation.renewsInStore)
             rig.device.edit { $0.subscriptions = [SubscriptionStatement(transaction: bought, renewal: renewal)] }
         }
