@@ -99,7 +99,7 @@ public actor PreviewServer: EntitlementServer {
         switch behavior {
         case .answers: nil
         case .isAway: throw URLError(.notConnectedToInternet)
-        case .isBusy(let seconds): EntitlementServerResponse(status: 503, retryAfter: seconds, body: Data())
+        case .isBusy(let seconds): try Self.busy(retryAfter: seconds)
         case .refusesTokens: token == nil ? nil : try Self.refusedToken
         }
     }
@@ -112,6 +112,14 @@ public actor PreviewServer: EntitlementServer {
                 isRetryable: false, requestID: "req_preview")
             return EntitlementServerResponse(status: 401, body: Data(try WireJSON.encode(problem)))
         }
+    }
+
+    private static func busy(retryAfter: Int?) throws -> EntitlementServerResponse {
+        let problem = ProblemDocument(
+            code: "unavailable", title: "Unavailable", status: 503, detail: "The server is busy.", param: nil,
+            isRetryable: true, requestID: "req_preview")
+        return EntitlementServerResponse(
+            status: 503, retryAfter: retryAfter, body: Data(try WireJSON.encode(problem)))
     }
 
     func number(of customerID: String) -> IdentityRef {

@@ -134,6 +134,10 @@ extension EntitlementStore {
     /// The longest that an answer of the server is waited for.
     private static let serverPatience = Duration.milliseconds(ServerMemory.longestWait)
 
+    /// The longest that is waited because the server asked for it, and because somebody else on the way to it did, in seconds:
+    /// a captive portal asks for an hour, and is gone with the next network, or once the person has logged in to it.
+    private static let (longestPatience, longestPatienceOfOthers) = (3600, 60)
+
     private func send(_ posting: SyncPosting) async -> Result<(ServerAnswer, PostingResults), SendFailure> {
         guard let server else { return .failure(SendFailure(reason: .syncOff, detail: "sync is off")) }
         let customerID = posting.batch.customerID
@@ -175,7 +179,10 @@ extension EntitlementStore {
                     isServersFault: problem != nil && response.status == 500,
                     // A gateway knows nothing of the customer's token.
                     refusedToken: isUnauthorized && problem != nil ? token : nil,
-                    retryAfter: Int64(min(response.retryAfter ?? 0, 3600)) * 1000))
+                    retryAfter: Int64(
+                        min(
+                            response.retryAfter ?? 0,
+                            problem != nil ? Self.longestPatience : Self.longestPatienceOfOthers)) * 1000))
         }
         if let token { tokens.accepted(token) }
         guard let wire = try? WireJSON.decode(WireValue.self, from: body), let told = ServerAnswer(wire),

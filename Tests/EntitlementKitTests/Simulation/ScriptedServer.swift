@@ -14,7 +14,7 @@ final class ScriptedServer: EntitlementServer {
         /// Somebody on the way to it answers, or it says no more than that.
         case status(Int, retryAfter: Int? = nil)
         /// The server itself says so.
-        case problem(Int)
+        case problem(Int, retryAfter: Int? = nil)
     }
 
     struct Received: Sendable {
@@ -101,7 +101,7 @@ final class ScriptedServer: EntitlementServer {
         case .unreachable: throw URLError(.notConnectedToInternet)
         case .status(let status, let retryAfter):
             return EntitlementServerResponse(status: status, retryAfter: retryAfter, body: Data())
-        case .problem(let status): return try Self.problem(status)
+        case .problem(let status, let retryAfter): return try Self.problem(status, retryAfter: retryAfter)
         }
         if let token, state.refusesAllTokens || state.refusedTokens.contains(token) {
             return try Self.problem(401)
@@ -121,11 +121,12 @@ final class ScriptedServer: EntitlementServer {
         return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(wire)))
     }
 
-    static func problem(_ status: Int) throws -> EntitlementServerResponse {
+    static func problem(_ status: Int, retryAfter: Int? = nil) throws -> EntitlementServerResponse {
         let problem = ProblemDocument(
             code: "problem", title: "A problem", status: status, detail: "So it is.", param: nil, isRetryable: false,
             requestID: "req_1")
-        return EntitlementServerResponse(status: status, body: Data(try WireJSON.encode(problem)))
+        return EntitlementServerResponse(
+            status: status, retryAfter: retryAfter, body: Data(try WireJSON.encode(problem)))
     }
 
     private static func answer(
