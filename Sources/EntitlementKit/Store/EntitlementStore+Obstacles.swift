@@ -161,7 +161,13 @@ extension EntitlementStore {
         let given = entitlements(of: productID)
         var paidFor: [Held] = []
         for held in held(given) where held.givesAccess || held.isInBillingRetry {
-            if !isOnWeb, held.isFromAppStore, await isStoresOwnMatter(productID, held) { continue }
+            if !isOnWeb, held.isFromAppStore {
+                guard let isStoresOwn = await isStoresOwnMatter(productID, held) else {
+                    let detail = "the App Store did not say whether this is a change of plan within one group"
+                    return PurchaseError(.network, of: productID, detail: detail)
+                }
+                if isStoresOwn { continue }
+            }
             paidFor.append(held)
         }
         if let error = owned(productID, given, by: paidFor) {
@@ -207,19 +213,25 @@ extension EntitlementStore {
     /// The longest that the store is asked about products.
     private static let productPatience = Duration.seconds(3)
 
-    /// Whether the store by itself charges nobody twice: for the same product, unless it is sold again and again, and for a
-    /// change within one subscription group.
-    private func isStoresOwnMatter(_ productID: String, _ held: Held) async -> Bool {
+    /// Whether the store by itself charges nobody twice; `nil`: it could not be asked.
+    ///
+    /// So it is for the same product, unless it is sold again and again, and for a change within one
+    /// subscription group. What is held may no longer be on sale, and then only what the store has signed tells its group.
+    private func isStoresOwnMatter(_ productID: String, _ held: Held) async -> Bool? {
         guard let heldProduct = held.productID else { return false }
         if heldProduct == productID { return !held.isRepeatable }
-        let adapter = store
-        let products = await bounded(Self.productPatience) {
-            (try? await adapter.products([productID, heldProduct])) ?? []
+        var groups: [String: String] = [:]
+        for transaction in ledger.book.transactions.values {
+            if let group = transaction.subscriptionGroup { groups[transaction.payload.productID] = group }
         }
-        guard let products, let wanted = products.first(where: { $0.id == productID }),
-            let owned = products.first(where: { $0.id == heldProduct })
-        else { return true }
-        return wanted.subscription != nil && wanted.subscription?.groupID == owned.subscription?.groupID
+        let unknown = [productID, heldProduct].filter { groups[$0] == nil }
+        if !unknown.isEmpty {
+            let adapter = store
+            let products = await bounded(Self.productPatience) { try? await adapter.products(unknown) }
+            guard let products = products ?? nil else { return nil }
+            for product in products { groups[product.id] = product.subscription?.groupID }
+        }
+        return groups[productID].map { $0 == groups[heldProduct] } ?? false
     }
 
     /// Whether the store sells a product once, and what it gives has no end; not where the store does not say.

@@ -38,6 +38,17 @@ struct PaidOnceTests {
         rig.server.hear(page.id)
     }
 
+    /// The customer has a product that the store does not show, and wants one of the group `pro`.
+    private static func subscribesToLegacy(_ rig: KitRig, group: String) async {
+        let plan = StoreProduct.Subscription(groupID: "pro", period: SubscriptionPeriod(1, .month))
+        rig.device.edit {
+            $0.products = [StoreProduct(id: "monthly", displayName: "m", displayPrice: "$1", subscription: plan)]
+        }
+        rig.device.push(
+            Statements.transaction("1", product: "yearly", offer: ["subscriptionGroupIdentifier": group]))
+        await rig.waitUntilGives()
+    }
+
     static let situations = [
         Situation(name: "nothing", onWeb: nil, inStore: nil),
         Situation(name: "something else", product: "lifetime", onWeb: nil, inStore: nil) { rig, _ in
@@ -66,6 +77,23 @@ struct PaidOnceTests {
             }
             rig.device.push(Statements.transaction("1", product: "yearly"))
             await rig.waitUntilGives()
+        },
+        Situation(name: "bought for good, and not on sale any more", onWeb: .alreadyOwned, inStore: .alreadyOwned) {
+            rig, _ in
+            rig.device.edit { $0.products.removeAll { $0.id == "once" } }
+            rig.device.push(Statements.transaction("1", product: "once", until: nil))
+            await rig.waitUntilGives()
+        },
+        Situation(
+            name: "a subscription of another group that is not on sale any more", onWeb: .alreadyOwned,
+            inStore: .alreadyOwned
+        ) { rig, _ in
+            await subscribesToLegacy(rig, group: "legacy")
+        },
+        Situation(
+            name: "a subscription of the group that is not on sale any more", onWeb: .alreadyOwned, inStore: nil
+        ) { rig, _ in
+            await subscribesToLegacy(rig, group: "pro")
         },
         Situation(name: "bought in the store, and in billing retry", onWeb: .inBillingRetry, inStore: nil) { rig, _ in
             let old = Statements.transaction("1", from: -30, until: 0.5)

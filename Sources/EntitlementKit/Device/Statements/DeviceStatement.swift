@@ -50,6 +50,8 @@ struct DeviceTransaction: Hashable, Sendable {
     let contentHash: Digest
     /// How many were bought; the ledger's facts do not say, since it gives no more access.
     let quantity: Int
+    /// The group of a subscription; of one product it is always the same.
+    let subscriptionGroup: String?
 
     init(_ statement: SignedStatement) throws(StatementRefusal) {
         let decoded = try DecodedJWS(statement)
@@ -57,6 +59,7 @@ struct DeviceTransaction: Hashable, Sendable {
         payloadHash = PortableSHA256.hash(decoded.payload)
         contentHash = decoded.contentHash
         quantity = decoded.json["quantity"]?.int64.map { Int(clamping: max(1, $0)) } ?? 1
+        subscriptionGroup = decoded.json["subscriptionGroupIdentifier"]?.identifier
         do throws(PayloadError) {
             payload = try TransactionPayload(decoded.json)
         } catch {
