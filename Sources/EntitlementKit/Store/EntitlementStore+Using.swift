@@ -60,24 +60,26 @@ extension EntitlementStore {
 
     // MARK: Life of the app
 
-    /// How often store and server are asked at most because the app came to the front, in milliseconds.
-    private static let foregroundInterval: Int64 = 10_000
+    /// How often store and server are asked at most because the app came to the front, and because the network returned, in
+    /// milliseconds.
+    private static let lookInterval: Int64 = 10_000
 
     /// How long the app's own purchase is not asked for again where it did not come, in milliseconds: the system may have
     /// asked the person to sign in.
     private static let appInterval: Int64 = 60_000
 
-    /// Whether nobody is known without the app's own purchase, or what the disk says of it is of another environment.
-    private var isAppWanted: Bool { ledger.customerID == nil || ledger.shownEnvironment != nil }
+    /// Whether the app's own purchase, which proves who is here and brings what they bought to a login, is not there, or of
+    /// another environment, or nobody is known by it.
+    private var isAppWanted: Bool { ledger.customerID == nil || ledger.appTransaction == nil }
 
     /// Call it when the app comes to the front: what rests is tried again, and the truth is asked for.
     ///
     /// However often it is called, that is done every ten seconds at most, and once more after the last call.
     public func applicationWillEnterForeground() async {
         await ready()
-        if let last = foregroundAt, uptime - last < Self.foregroundInterval {
+        if let last = foregroundAt, uptime - last < Self.lookInterval {
             watchCheckouts()
-            return schedule(&foregroundTimer, due: last + Self.foregroundInterval) { store in
+            return schedule(&foregroundTimer, due: last + Self.lookInterval) { store in
                 store.foregroundTimer = nil
                 await store.applicationWillEnterForeground()
             }
@@ -95,9 +97,17 @@ extension EntitlementStore {
 
     /// What rests is tried again, the store is read, and the truth is asked for, because the network returned.
     ///
-    /// On Apple's systems a store that was made with a server's URL notices that by itself.
+    /// On Apple's systems a store that was made with a server's URL notices that by itself. However often the network comes and
+    /// goes, that is done every ten seconds at most, and once more after its last return.
     public func networkDidReturn() async {
         await ready()
+        if let last = networkAt, uptime - last < Self.lookInterval {
+            return schedule(&networkTimer, due: last + Self.lookInterval) { store in
+                store.networkTimer = nil
+                await store.networkDidReturn()
+            }
+        }
+        networkAt = uptime
         if isAppWanted { askForApp(againAfter: Self.appInterval) }
         wake()
         ask()

@@ -65,6 +65,7 @@ public actor EntitlementStore {
     var patienceTimer: Timer?
     var tokenTimer: Timer?
     var foregroundTimer: Timer?
+    var networkTimer: Timer?
     var lookTimer: Timer?
     var checkoutTimer: Timer?
     /// Runs while the server's first answer about who has just logged in is waited for.
@@ -81,6 +82,8 @@ public actor EntitlementStore {
     var shelf: KeptShelf?
     /// When the app last came to the front, in milliseconds of uptime.
     var foregroundAt: Int64?
+    /// When the network last returned, in milliseconds of uptime.
+    var networkAt: Int64?
     var askWaiters: [CheckedContinuation<Void, Never>] = []
     /// Who waits until something is finished.
     var finishWaiters: [CheckedContinuation<Void, Never>] = []
@@ -104,7 +107,8 @@ public actor EntitlementStore {
     /// - Parameters:
     ///   - configuration: what the app knows about itself.
     ///   - store: the device's own store.
-    ///   - server: `nil` has the same effect as switching sync off.
+    ///   - server: `nil` has the same effect as switching sync off; an ``EntitlementReader`` does not see it, so switch sync off as
+    ///     well where one reads along.
     ///   - storage: where what is known is kept.
     ///   - clock: the device's, unless a test lets time pass by itself.
     public init(
@@ -198,7 +202,7 @@ public actor EntitlementStore {
         statusObserver?.cancel()
         let timers = [
             retryTimer, boundaryTimer, heartbeat, finishTimer, unlockTimer, patienceTimer, tokenTimer, foregroundTimer,
-            lookTimer, checkoutTimer, loginTimer,
+            networkTimer, lookTimer, checkoutTimer, loginTimer,
         ]
         for timer in timers { timer?.task.cancel() }
         for task in work.values { task.cancel() }

@@ -1,3 +1,5 @@
+import EntitlementAPI
+import EntitlementCore
 import Foundation
 import Testing
 
@@ -105,6 +107,25 @@ struct StalledStoreTests {
         await eventually("live") { await rig.store.current.isLive }
     }
 
+    @Test(
+        "nor is it given up where a purchase or a login says who is here, since it proves that, and links the two",
+        arguments: [false, true])
+    func appTransactionFailsBesides(_ isLoggedIn: Bool) async {
+        let rig = KitRig {
+            $0.appTransaction = nil
+            $0.current = [Statements.transaction("1")]
+        } server: {
+            $0.provesByAppTransaction = true
+        }
+        await rig.launch()
+        if isLoggedIn { await rig.store.identify(customerID: "ann", token: "t") }
+        rig.device.edit { $0.appTransaction = Statements.appTransaction() }
+        rig.clock.advance(.seconds(60))
+        await rig.store.networkDidReturn()
+        await eventually("live") { await rig.store.current.isLive }
+        await eventually("told") { rig.server.received.last?.request.appTransaction != nil }
+    }
+
     @Test("a purchase told before the app's own purchase is there is proven as soon as it is")
     func appTransactionAfterPurchase() async {
         let door = Door()
@@ -178,6 +199,26 @@ struct StalledStoreTests {
         #expect(products.map(\.storeKitAvailable) == [false, false])
         #expect(products.map(\.isStoreKnown) == [false, false])
         await door.open()
+    }
+
+    @Test("while the store does not say whether it is a change of plan, nothing is sold that may be paid for twice")
+    func planUnknown() async {
+        let rig = KitRig {
+            $0.doors[.products] = Door()
+            $0.current = [
+                Statements.transaction("1", product: "weekly", offer: ["subscriptionGroupIdentifier": "pro"])
+            ]
+        } server: {
+            $0.catalog = Catalog(
+                products: ["monthly", "weekly"].map { CatalogProduct(productID: $0, entitlements: ["premium"]) })
+        }
+        await rig.launch()
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("monthly") }
+        guard case .failed(let error) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(error.reason == PurchaseError.Reason.network && rig.device.state.purchases.isEmpty)
     }
 
     @Test("whoever waits for an answer is not kept until the end of a patience that the server asks for meanwhile")

@@ -62,6 +62,24 @@ struct WakingTests {
         #expect(rig.device.count(.currentEntitlements) == reads + 2)
     }
 
+    @Test("a network that comes and goes is looked at twice: at once, and after its last return")
+    func flapping() async {
+        let rig = KitRig { $0.current = [Statements.transaction("1")] }
+        await rig.launch()
+        let (reads, asked) = (rig.device.count(.currentEntitlements), rig.server.received.count)
+        for _ in 0..<50 {
+            await rig.store.networkWasLost()
+            await rig.store.networkDidReturn()
+            rig.clock.advance(.milliseconds(100))
+        }
+        await rig.store.settled()
+        #expect(rig.device.count(.currentEntitlements) == reads + 1)
+        rig.clock.advance(.seconds(5))
+        await eventually("the last one") { rig.device.count(.currentEntitlements) == reads + 2 }
+        await eventually("live") { await rig.store.current.isLive }
+        #expect(rig.server.received.count == asked + 2)
+    }
+
     @Test("when the network returns the store is read, too, with a server and without", arguments: [true, false])
     func networkReturns(_ sync: Bool) async {
         let rig = KitRig(day: 29, sync: sync) {
