@@ -14,7 +14,9 @@ public struct EntitlementReader: Sendable {
     /// Reads the files of an app's store.
     ///
     /// - Parameters:
-    ///   - configuration: the app's own; its bundle id is the app's, not the extension's.
+    ///   - configuration: the app's own; its bundle id is the app's, not the extension's. Where the app's store has no server,
+    ///     ``EntitlementConfiguration/isSyncEnabled`` has to be off: else what no server has confirmed ends here after
+    ///     ``EntitlementConfiguration/offlineBound``.
     ///   - directory: the one that the app's store was made with.
     public init(configuration: EntitlementConfiguration, directory: URL) {
         self.init(configuration: configuration, storage: FileEntitlementStorage(directory: directory))
