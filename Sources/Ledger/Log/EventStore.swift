@@ -56,4 +56,7 @@ package struct LedgerStatus: Sendable {
     package let recordedAt: Timestamp
     package let hash: Digest
     package let projections: [Projection]
+
+    /// Those that claim to have gone further than the log does: they were made from another one.
+    package var projectionsBeyondLog: [Projection] { projections.filter { $0.checkpoint > position } }
 }

@@ -23,7 +23,7 @@ package struct TreeProjector: Sendable {
     package func restore() async throws {
         try await follower.run { connection in
             try connection.transaction { connection in
-                guard let checkpoint = try follower.lock(on: connection) else { return }
+                guard let checkpoint = try follower.lock(on: connection)?.checkpoint else { return }
                 let stored = try connection.query(
                     "SELECT level, count(*) FROM tree_node WHERE ledger_id = $1 GROUP BY level", [.int(ledgerID)])
                 var counts: [Int64: Int64] = [:]

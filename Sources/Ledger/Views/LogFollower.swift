@@ -6,7 +6,7 @@ import PostgresClient
 /// A page is one transaction under the lock of the projection's row, which notes with it how far that came. So any number of
 /// processes may do this at once, and one that is killed is followed by another.
 struct LogFollower: Sendable {
-    /// What becomes of what another version of the program derived.
+    /// What becomes of what another version of the program derived, or was derived from more of a log than there is.
     enum FormerVersion: Sendable {
         /// It is deleted, and this one begins anew.
         case cleared(by: @Sendable (isolated PostgresConnection) throws -> Void)
@@ -137,8 +137,8 @@ struct LogFollower: Sendable {
             // A look first: an idle service writes nothing.
             if try row.isCurrent(on: connection) { return .done }
             let progress: Progress = try connection.transaction { connection in
-                guard let checkpoint = try lock(on: connection) else { return .elsewhere }
-                let head = try Statements.headPosition(on: connection)
+                guard let standing = try lock(on: connection) else { return .elsewhere }
+                let (checkpoint, head) = (standing.checkpoint, standing.head)
                 guard head > checkpoint else { return .done }
                 let stretch = Stretch(start: checkpoint, end: min(checkpoint + pageEvents, head))
                 let end = try derive(connection, stretch, head)
@@ -169,8 +169,10 @@ struct LogFollower: Sendable {
         try row.note(0, on: connection)
     }
 
-    /// Locks the row; returns up to where everything is derived, and `nil` where another process is at it.
-    func lock(on connection: isolated PostgresConnection, waits: Bool = false) throws -> Int64? {
+    /// Locks the row; returns `nil` where another process is at it.
+    func lock(
+        on connection: isolated PostgresConnection, waits: Bool = false
+    ) throws -> ProjectionRow.Standing? {
         switch former {
         case .cleared(let clear): try row.lock(on: connection, waits: waits, clear: clear)
         case .continued: try row.lock(on: connection, waits: waits, clear: nil)

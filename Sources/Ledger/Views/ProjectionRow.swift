@@ -7,12 +7,18 @@ struct ProjectionRow: Sendable {
     /// Changes whenever the same log would give something else; what another version derived counts for nothing.
     let version: Int64
 
+    /// Up to where everything is derived, and where the log ends.
+    struct Standing: Sendable {
+        let checkpoint: Int64
+        let head: Int64
+    }
+
     /// Whether nothing is left to do: a look without a lock, so that an idle service writes nothing.
     func isCurrent(on connection: isolated PostgresConnection) throws -> Bool {
         try connection.query(
             """
             SELECT 1 FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint = head.position
             """, [.int(ledgerID), .text(name), .int4(Int32(version))]
         ).first != nil
     }
@@ -27,46 +33,59 @@ struct ProjectionRow: Sendable {
 
     /// Locks the row, which is made first where it is missing.
     ///
+    /// A checkpoint beyond the end of the log was derived from another log, such as where tables of several backups were
+    /// restored together; it counts for as little as one of another version.
+    ///
     /// - Parameters:
     ///   - waits: whether it waits for another process that holds the lock.
-    ///   - clear: deletes what another version derived, and then this one begins anew; `nil`: it goes on where that one was.
-    /// - Returns: the position up to which everything is derived; `nil` where another process holds the lock.
+    ///   - clear: deletes what does not count, and then this one begins anew; `nil`: it goes on where the other version was,
+    ///     or from the end of the log.
+    /// - Returns: `nil` where another process holds the lock.
     func lock(
         on connection: isolated PostgresConnection, waits: Bool = false,
         clear: ((isolated PostgresConnection) throws -> Void)?
-    ) throws -> Int64? {
+    ) throws -> Standing? {
         try connection.query(
             """
             INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
             ON CONFLICT (ledger_id, name) DO NOTHING
             """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
-        let row = try connection.query(
-            """
-            SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2
-            FOR UPDATE \(waits ? "" : "SKIP LOCKED")
-            """,
-            [.int(ledgerID), .text(name)]
-        ).first
-        guard let row else { return nil }
+        guard let (row, head) = try locked(waits: waits, on: connection) else { return nil }
         let checkpoint = try row.int(1)
-        if try row.int(0) == version { return checkpoint }
+        if try row.int(0) == version, checkpoint <= head { return Standing(checkpoint: checkpoint, head: head) }
         try clear?(connection)
-        let start = clear == nil ? checkpoint : 0
+        let start = clear == nil ? min(checkpoint, head) : 0
         try note(start, on: connection)
-        return start
+        return Standing(checkpoint: start, head: head)
     }
 
     /// Locks the row as it is.
     ///
-    /// - Returns: the position up to which everything is derived; `nil` where another process holds the lock, and where the row
-    ///   is missing or another version's.
-    func lockOwn(on connection: isolated PostgresConnection) throws -> Int64? {
-        try connection.query(
-            """
-            SELECT checkpoint FROM projection WHERE ledger_id = $1 AND name = $2 AND version = $3
-            FOR UPDATE SKIP LOCKED
-            """, [.int(ledgerID), .text(name), .int4(Int32(version))]
-        ).first?.int(0)
+    /// - Returns: `nil` where another process holds the lock, and where the row is missing or another version's.
+    func lockOwn(on connection: isolated PostgresConnection) throws -> Standing? {
+        guard let (row, head) = try locked(waits: false, on: connection), try row.int(0) == version else { return nil }
+        return Standing(checkpoint: try row.int(1), head: head)
+    }
+
+    /// Version and checkpoint under the lock, and the end of the log; `nil` where another process holds the lock or the row is
+    /// missing.
+    ///
+    /// The end is read by a statement of its own after the lock is held: in one that waited for the lock it could be older than
+    /// the checkpoint.
+    private func locked(
+        waits: Bool, on connection: isolated PostgresConnection
+    ) throws -> (row: PostgresRow, head: Int64)? {
+        let results = try connection.pipeline([
+            PostgresStatement(
+                """
+                SELECT version, checkpoint FROM projection WHERE ledger_id = $1 AND name = $2
+                FOR UPDATE \(waits ? "" : "SKIP LOCKED")
+                """, [.int(ledgerID), .text(name)]),
+            Statements.head,
+        ])
+        guard let row = results[0].first else { return nil }
+        guard let head = results[1].first else { throw Statements.missingHead }
+        return (row, try head.int(0))
     }
 
     /// Notes whether another process holds the lock, with no transaction open; one that is gone does not keep it.

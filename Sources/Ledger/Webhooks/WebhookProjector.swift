@@ -111,10 +111,11 @@ package struct WebhookProjector: Sendable {
             SELECT EXISTS (SELECT FROM answer_scope WHERE ledger_id = $1 AND walk_position IS NOT NULL), (
                 SELECT next_at FROM answer_watch WHERE ledger_id = $1 AND next_at IS NOT NULL ORDER BY next_at LIMIT 1)
             FROM projection JOIN ledger_head AS head USING (ledger_id)
-            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint >= head.position AND NOT EXISTS (
+            WHERE ledger_id = $1 AND name = $2 AND version = $3 AND checkpoint = head.position AND NOT EXISTS (
                 SELECT FROM projection AS found LEFT JOIN projection AS told
                     ON told.ledger_id = $1 AND told.name = $5
-                WHERE found.ledger_id = $1 AND found.name = $4 AND found.checkpoint > coalesce(told.checkpoint, 0))
+                WHERE found.ledger_id = $1 AND found.name = $4
+                    AND (found.checkpoint > coalesce(told.checkpoint, 0) OR told.checkpoint > head.position))
             """,
             [
                 .int(ledgerID), .text(row.name), .int4(Int32(row.version)), .text(DriftProjector.row.name),
@@ -145,9 +146,9 @@ package struct WebhookProjector: Sendable {
     private func step(
         now: Timestamp, _ present: Timestamp?, isSearched: Bool, on connection: isolated PostgresConnection
     ) throws -> Progress {
-        guard let checkpoint = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
+        guard let standing = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
         let end = ContinuousClock.now + patience
-        let head = try Statements.headPosition(on: connection)
+        let (checkpoint, head) = (standing.checkpoint, standing.head)
         // Before the indexes are prescribed, of which none leads there.
         let ahead =
             isSearched
@@ -280,8 +281,9 @@ package struct WebhookProjector: Sendable {
         upTo position: Int64, _ share: Int, on connection: isolated PostgresConnection
     ) throws -> Differences? {
         let found = min(try DriftProjector.row.checkpoint(on: connection), position)
-        guard try Self.driftRow.checkpoint(on: connection) < found,
-            let told = try Self.driftRow.lock(on: connection, clear: nil), told < found
+        let before = try Self.driftRow.checkpoint(on: connection)
+        guard before < found || before > position,
+            let told = try Self.driftRow.lock(on: connection, clear: nil)?.checkpoint, told < found
         else { return nil }
         let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
         guard !names.isEmpty else { return Differences(told: found) }

@@ -61,6 +61,22 @@ struct LedgerParts: Sendable {
         keys = APIKeyStore(pool: session.pool, writer: writer)
         commandKeys = CommandKeys(pool: noting)
         passKeys = PassKeyRegister(pool: session.pool, writer: writer)
+        try await reportProjectionsBeyondLog()
+    }
+
+    /// Says which projections were made from another log, before they begin anew or go on from the end of this one.
+    private func reportProjectionsBeyondLog() async throws {
+        let status = try await reader.status()
+        for projection in status.projectionsBeyondLog {
+            logger.log(
+                .error,
+                "a projection is beyond the end of the log, as after tables of several backups were restored: it begins anew, "
+                    + "or, as webhooks do, goes on from the end",
+                [
+                    ("projection", .string(projection.name)), ("checkpoint", .integer(projection.checkpoint)),
+                    ("position", .integer(status.position)),
+                ])
+        }
     }
 
     private static func tokens(_ keys: any TokenKeyStore, _ logger: Logger) -> CustomerTokens {

@@ -285,6 +285,10 @@ struct VerifyDamageTests {
         ("another generation", "UPDATE ledger_head SET view_generation = 1", "original_view"),
         ("an identity gone", "DELETE FROM identity WHERE identity = 1", "identity"),
         ("a checkpoint beyond the log", "UPDATE projection SET checkpoint = 62", "projection"),
+        (
+            "a checkpoint of webhooks beyond the log", "INSERT INTO projection VALUES (1, 'webhook', 1, 62)",
+            "projection"
+        ),
     ]
 
     @Test("rows lost, added, swapped or cut are found", arguments: [UInt64(13)])

@@ -24,23 +24,27 @@ extension Verifier {
         try await verifyCompleteness(into: &summary)
     }
 
-    /// The projection's row says how far the views come; up to there no snapshot that is due may be missing.
+    /// Looks whether any projection claims to have gone beyond the log; and up to where the views come, as their row says, no
+    /// snapshot that is due may be missing.
     private func verifyCompleteness(into summary: inout VerificationSummary) async throws {
         let isCurrent = try await page { connection in
-            let row = try connection.query(
+            let rows = try connection.query(
                 """
-                SELECT projection.version, projection.checkpoint, head.position
-                FROM projection JOIN ledger_head AS head USING (ledger_id) WHERE ledger_id = $1 AND name = $2
-                """, [.int(ledgerID), .text(ViewProjector.row.name)]
-            ).first
-            guard let row else { return false }
-            let (checkpoint, head) = (try row.int(1), try row.int(2))
-            guard checkpoint <= head else {
-                throw VerificationDifference(
-                    "projection", ViewProjector.row.name,
-                    "its checkpoint is \(checkpoint), beyond the end of the log at \(head)")
+                SELECT name, version, checkpoint, head.position
+                FROM projection JOIN ledger_head AS head USING (ledger_id) WHERE ledger_id = $1 ORDER BY name
+                """, [.int(ledgerID)]
+            ).rows
+            for row in rows {
+                let (checkpoint, head) = (try row.int(2), try row.int(3))
+                guard 0...head ~= checkpoint else {
+                    throw VerificationDifference(
+                        "projection", try row.text(0),
+                        "its checkpoint is \(checkpoint), which is not within the log, whose end is at \(head)")
+                }
             }
-            return try row.int(0) == Int64(OriginalState.foldVersion)
+            return try rows.contains {
+                try $0.text(0) == ViewProjector.row.name && $0.int(1) == ViewProjector.row.version
+            }
         }
         var missing: Int64 = 0
         var walk = DueSnapshots(policy: limits.policy)

@@ -49,7 +49,10 @@ extension StatusDocument {
             let version =
                 projection.name == "originals" && projection.version != Int64(ledger?.foldVersion ?? 0)
                 ? ", not this program's" : ""
-            let lag = projection.lag == 0 ? "up to date" : "\(projection.lag) behind"
+            let lag =
+                isBeyondLog(projection)
+                ? "beyond the end of the log: it was made from another one"
+                : projection.lag == 0 ? "up to date" : "\(projection.lag) behind"
             rows.append(
                 (
                     "projection \(projection.name)",
@@ -115,7 +118,11 @@ extension StatusDocument {
         return (concerns.isEmpty ? ["nothing\(behind)"] : concerns).map { ("to look at", $0) }
     }
 
-    /// What a line further up says of the database, its roles and the clock, and somebody should mend.
+    private func isBeyondLog(_ projection: Projection) -> Bool {
+        ledger.map { projection.checkpoint > $0.position } ?? false
+    }
+
+    /// What a line further up says of the database, its roles, the clock and projections, and somebody should mend.
     private var standing: [String] {
         var found: [String] = []
         if let database {
@@ -128,6 +135,9 @@ extension StatusDocument {
             if roles.reason != nil { found.append("the serving role could change the log") }
             if !roles.lacks.isEmpty { found.append("the serving role lacks privileges") }
             if !roles.guardsOff.isEmpty { found.append("the log's guards are off") }
+        }
+        found += (projections ?? []).filter(isBeyondLog).map {
+            "projection \($0.name) is beyond the end of the log: `rightful serve` begins it anew, or goes on from the end"
         }
         return found
     }
