@@ -103,7 +103,7 @@ final class AheadAppend: Sendable {
         flight.turn.finish(committed: true)
         report(
             LedgerWriter.BatchReport(
-                requests: batch.count, events: plan.events.count, position: plan.head.position,
+                requests: batch.count, events: plan.events.count, base: plan.base.mark, end: plan.head.mark,
                 duration: start.duration(to: .now)))
         for (waiter, outcome) in zip(batch, plan.outcomes) {
             waiter.continuation.resume(returning: outcome.mapError { $0 })

@@ -36,7 +36,10 @@ package final class LedgerWriter: Sendable {
     package struct BatchReport: Sendable {
         package let requests: Int
         package let events: Int
-        package let position: Int64
+        /// Where the log ended before it.
+        package let base: EventMark
+        /// Where the log ends with it.
+        package let end: EventMark
         package let duration: Duration
     }
 

@@ -32,7 +32,7 @@ struct LockedAppend: Sendable {
             let plan = try await write(batch.map(\.event), inDoubt: inDoubt)
             report(
                 LedgerWriter.BatchReport(
-                    requests: batch.count, events: plan.events.count, position: plan.head.position,
+                    requests: batch.count, events: plan.events.count, base: plan.base.mark, end: plan.head.mark,
                     duration: start.duration(to: clock.now)))
             for (waiter, outcome) in zip(batch, plan.outcomes) {
                 waiter.continuation.resume(returning: outcome.mapError { $0 })

@@ -16,6 +16,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
     case webLookups = "rightful_stripe_lookups_total"
     case webSweeps = "rightful_stripe_swept_events_total"
     case webhooks = "rightful_webhook_attempts_total"
+    case lostEnds = "rightful_log_lost_ends_total"
 
     var help: String {
         switch self {
@@ -37,6 +38,8 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .consumption:
             "The store's questions about refund requests: accepted, refused, withheld, too_late, or an attempt that failed."
         case .webSweeps: "Events read from Stripe's own list: recorded, known, or refused."
+        case .lostEnds:
+            "Times the log was found without events that this instance had seen in it, as after a failover or a restored backup."
         case .webhooks: "Attempts to deliver a webhook: delivered, failed and tried again later, or given up."
         case .webLookups:
             "What an event of Stripe's called for, read from its API: recorded, known, foreign, withheld, or an attempt that failed."
@@ -54,7 +57,7 @@ enum CounterFamily: String, CaseIterable, Sendable {
         case .notifications: ["type"]
         case .remarks, .rateLimited: ["kind"]
         case .statements: ["verdict"]
-        case .conflicts: []
+        case .conflicts, .lostEnds: []
         case .drift, .consumption, .webLookups, .webSweeps, .webhooks: ["outcome"]
         case .storeChecks: ["reason", "outcome"]
         }

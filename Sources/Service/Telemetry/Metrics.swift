@@ -124,7 +124,7 @@ package final class Metrics: Sendable {
     package func record(_ batch: LedgerWriter.BatchReport) {
         observe(.batchEvents, [], Double(batch.events))
         observe(.batchDuration, [], batch.duration / .seconds(1))
-        noteHead(batch.position)
+        noteHead(batch.end.position)
     }
 
     /// Where the log ends, as one of several that look says: the greatest position is the newest.
@@ -215,7 +215,9 @@ package final class Metrics: Sendable {
         if isDatabaseUp { state.writeLedger(to: &page) }
         for family in CounterFamily.allCases {
             page.family(family.rawValue, "counter", family.help)
-            for (labels, count) in Self.ordered(state.counters[family]) {
+            // Of what has no labels the zero is shown, too: a counter that appears with its first count has not risen.
+            let none: [[String]: UInt64] = family.labels.isEmpty ? [[]: 0] : [:]
+            for (labels, count) in Self.ordered(state.counters[family] ?? none) {
                 page.sample(family.rawValue, Array(zip(family.labels, labels)), String(count))
             }
         }

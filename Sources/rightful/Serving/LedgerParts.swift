@@ -21,6 +21,7 @@ struct LedgerParts: Sendable {
     let tokens: CustomerTokens
     let commandKeys: CommandKeys
     let passKeys: PassKeyRegister
+    private let witness = LogWitness()
     /// Rings after each batch that was appended.
     let appended = Doorbell()
     let logger: Logger
@@ -53,8 +54,9 @@ struct LedgerParts: Sendable {
         let ownID = try await tree.end().ownID
         self.ownID = ownID
         self.logKey = logKey.map { LogKey(name: LogKeyFile.name(configuration, ownID: ownID), privateKey: $0) }
-        writer = LedgerWriter(pool: writing, clock: clock) { [metrics, appended] batch in
+        writer = LedgerWriter(pool: writing, clock: clock) { [metrics, witness, appended] batch in
             metrics.record(batch)
+            witness.note(batch)
             appended.ring()
         }
         reader = LedgerReader(pool: session.pool, clock: clock)
@@ -134,6 +136,7 @@ struct LedgerParts: Sendable {
             } compare: { [clock] in
                 try await clock.compare(through: pool)
             }.run,
+            LogWatch(metrics: metrics, logger: logger) { [witness] in try await witness.look(through: pool) }.run,
         ]
         if let cluster = session.cluster { work.append(EmbeddedKeeper(cluster: cluster, logger: logger).run) }
         return work
