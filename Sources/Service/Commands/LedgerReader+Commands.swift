@@ -4,10 +4,13 @@ import Ledger
 extension LedgerReader {
     /// The event at a position that the log is known to have.
     func recordedEvent(at position: Int64) async throws -> ShownEvent {
-        guard let event = try await event(at: position)?.event else {
-            throw LedgerError(.corrupt, "the log has no event at position \(position)")
+        if let event = try await event(at: position)?.event { return event }
+        // Another server than the one that took the event, or one that has lost it since.
+        guard try await headPosition() >= position else {
+            throw LedgerError(
+                .unavailable, "the database that was read ends before position \(position), which was committed")
         }
-        return event
+        throw LedgerError(.corrupt, "the log has no event at position \(position)")
     }
 
     /// The customer ids that numbers stand for, in their order.

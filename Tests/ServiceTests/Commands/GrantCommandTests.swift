@@ -17,6 +17,16 @@ struct GrantCommandTests {
 
     private func revocation(_ id: String) -> String { #"{"grant_id":"\#(id)","reason":"a mistake"}"# }
 
+    @Test("an event that the database which is read has not got, and another acknowledged, may be read later")
+    func readElsewhere() async throws {
+        let rig = try await ServiceRig.make()
+        let head = try await rig.head
+        let error = await #expect(throws: LedgerError.self) {
+            try await rig.context.reader.recordedEvent(at: head + 1)
+        }
+        #expect(error?.code == .unavailable)
+    }
+
     @Test("a grant gives from its instant until its end, and is taken back from the instant of that")
     func lifetime() async throws {
         let rig = try await ServiceRig.make()
