@@ -7,6 +7,12 @@ import Testing
 /// What should keep the log from being changed is looked at, not assumed.
 @Suite("Guards of the log")
 struct GuardsTests {
+    @Test("every unique index that migrate makes is looked for")
+    func keys() async throws {
+        let present = try await TestDatabase.make().owner().query(LedgerIndexes.present).rows.map { try $0.text(0) }
+        #expect(present.sorted() == LedgerIndexes.keys.sorted())
+    }
+
     @Test("as migrated all guards are on, and each that is off is named")
     func named() async throws {
         let database = try await TestDatabase.make()
@@ -79,6 +85,25 @@ struct GuardsTests {
             (
                 "DROP INDEX event_dedup", "no valid unique index on table event (ledger_id, dedup_key)",
                 "CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL"
+            ),
+            (
+                """
+                DROP INDEX event_dedup;
+                CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NULL
+                """, "no valid unique index on table event (ledger_id, dedup_key) WHERE (dedup_key IS NOT NULL)",
+                """
+                DROP INDEX event_dedup;
+                CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL
+                """
+            ),
+            (
+                "ALTER TABLE command_key DROP CONSTRAINT command_key_pkey",
+                "no valid unique index on table command_key (ledger_id, command_key)",
+                "ALTER TABLE command_key ADD PRIMARY KEY (ledger_id, command_key)"
+            ),
+            (
+                "ALTER INDEX event_original RENAME TO other", "no valid index event_original on table event",
+                "ALTER INDEX other RENAME TO event_original"
             ),
             (
                 "DROP TRIGGER event_no_truncate ON event", "the trigger event_no_truncate on table event is gone", ""

@@ -15,7 +15,7 @@ package enum LedgerGuards {
                     PostgresStatement(triggers), PostgresStatement(privileges, [.textArray(tables)]),
                     PostgresStatement(beginnings, [.textArray(ConnectionOptions.servingSettings.map(\.name))]),
                     PostgresStatement(creators),
-                    PostgresStatement(indexes), PostgresStatement(additions, [.textArray(tables)]),
+                    LedgerIndexes.missing, PostgresStatement(additions, [.textArray(tables)]),
                     PostgresStatement(members), PostgresStatement(ahead, [.int(ledgerID)]),
                 ])
                 return try results[0].rows.map { try trigger($0) }
@@ -28,9 +28,7 @@ package enum LedgerGuards {
                         "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may CREATE in schema public, "
                             + "and so what stands for tables and functions of the ledger's"
                     }
-                    + results[4].rows.map { row in
-                        "no valid unique index on table \(try row.text(0)) (\(try row.text(1)))"
-                    }
+                    + results[4].rows.map { try $0.text(0) }
                     + results[5].rows.map { row in
                         "\(try row.text(1)) on table \(try row.text(0)), which `rightful migrate` did not make"
                     }
@@ -98,21 +96,6 @@ package enum LedgerGuards {
             -- BEFORE UPDATE OR DELETE for each row, and BEFORE TRUNCATE for each statement.
             OR found.tgtype <> (CASE WHEN expected.name LIKE '%truncate' THEN 34 ELSE 27 END)
             OR btrim(function.prosrc, E' \\n') NOT LIKE E'BEGIN\\n    RAISE EXCEPTION %'
-        ORDER BY 1, 2
-        """
-
-    /// What keeps a statement from being two events, and a person from being two numbers.
-    private static let indexes = """
-        SELECT expected.tab, expected.columns
-        FROM (VALUES ('event', 'ledger_id, position'), ('event', 'ledger_id, dedup_key'),
-            ('identity', 'ledger_id, identity'), ('identity', 'ledger_id, value'),
-            ('evidence', 'ledger_id, position')) AS expected (tab, columns)
-        WHERE NOT EXISTS (
-            SELECT FROM pg_index WHERE indrelid = to_regclass(expected.tab) AND indisunique AND indisvalid
-                AND expected.columns = (
-                    SELECT string_agg(attname, ', ' ORDER BY place.ordinality)
-                    FROM unnest(indkey) WITH ORDINALITY AS place (attnum, ordinality)
-                    JOIN pg_attribute ON attrelid = indrelid AND pg_attribute.attnum = place.attnum))
         ORDER BY 1, 2
         """
 
