@@ -233,19 +233,22 @@ export class ChartsView {
   // Those who began in one month, and how many of them went on: the table is the picture.
   cohorts() {
     const { document } = this;
-    const names = [...new Set(document.lines.map((line) => line.cohort))].sort();
+    const cohorts = [...new Set(document.lines.map((line) => line.cohort))].sort();
     const sum = (cohort, figure) => document.intervals.map((_, index) => document.lines
       .filter((line) => line.cohort === cohort && line.figure === figure).reduce((all, line) => all + line.values[index], 0));
     const starts = document.intervals.map((one) => one.from.slice(0, 7));
     // Months are counted from that in which they began; other intervals stand where they are, from the first cohort on.
     const isByMonth = document.interval === "month";
+    // How many began before what is shown, or in a part of a month before it, nobody knows here: no share of them can be told.
+    const isWhole = (cohort) => `${cohort}-01` >= document.intervals[0].from.slice(0, 10);
+    const names = cohorts.filter((cohort) => !isByMonth || isWhole(cohort));
     const first = Math.max(starts.findIndex((start) => start >= names[0]), 0);
     const columns = isByMonth ? document.intervals.slice(first).map((_, index) => say.monthsAfter(index))
       : document.intervals.slice(first).map((one) => intervalText(one, document.interval));
     const row = (cohort) => {
-      const begun = sum(cohort, "begun").reduce((all, value) => all + value, 0);
+      const begun = isWhole(cohort) ? sum(cohort, "begun").reduce((all, value) => all + value, 0) : 0;
       const retained = sum(cohort, "retained");
-      const from = isByMonth ? Math.max(starts.indexOf(cohort), 0) : first;
+      const from = isByMonth ? starts.indexOf(cohort) : first;
       const cells = columns.map((_, index) => {
         const place = from + index;
         if (place >= retained.length || starts[place] < cohort) return el("td", {});
@@ -262,7 +265,7 @@ export class ChartsView {
       wide(say.cohorts, el("table", { class: "numbers cohorts" },
         el("thead", {}, el("tr", {}, [say.cohort, say.begun, ...columns].map((text) => el("th", { scope: "col" }, text)))),
         el("tbody", {}, names.map(row)))),
-      el("p", { class: "soft" }, say.cohortText));
+      el("p", { class: "soft" }, say.cohortText(isByMonth, cohorts.length - names.length)));
   }
 }
 

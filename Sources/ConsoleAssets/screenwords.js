@@ -138,8 +138,10 @@ export const screenWords = {
     begun: "How many",
     monthsAfter: (count) => (count === 0 ? "Then" : `+${count} mo`),
     ofBegun: (count, begun, isOpen) => `${begun ? `${count} of ${begun}` : count}${isOpen ? ", not over yet" : ""}`,
-    cohortText: "At the end of the month itself, and so many months later. Where it lies before what is shown, numbers stand in place of shares. "
-      + "Of a month that is not over it is what is expected if nothing more is renewed.",
+    cohortText: (isByMonth, left) => `${isByMonth ? "At the end of the month itself, and so many months later."
+      : "Of those who began before what is shown, numbers stand in place of shares."}`
+      + `${left > 0 ? ` ${left} earlier ${left === 1 ? "month is" : "months are"} left out: choose an earlier first day to see ${left === 1 ? "it" : "them"}.` : ""}`
+      + " Of what is not over it is what is expected if nothing more is renewed.",
   },
 
   // Finding

@@ -207,6 +207,19 @@ struct ConsoleChartTests {
                 }
                 #expect(!titles.isEmpty, "\(cohort)")
             }
+            // Those who began before the first month shown are left out: how many there were is not shown either.
+            let cohorts = Set(begun.keys).union(retained.keys).sorted()
+            try await show(stage, "retention", "&interval=month&from=\(cohorts[1])-01")
+            try await browser.wait(".wide-panel", says: "1 earlier month is left out")
+            let first = try await browser.texts(".cohorts tbody th")
+            #expect(first == Array(cohorts.dropFirst()))
+            let places = try await browser.run(
+                """
+                return [...document.querySelectorAll(".cohorts tbody tr")].every((row) =>
+                    row.children[2].title.endsWith(` of ${row.children[1].textContent}`)
+                        || row.children[2].title.endsWith(", not over yet"))
+                """)
+            #expect(places as? Bool == true, "under the month in which they began")
             try await stage.expectCleanConsole()
         }
     }
