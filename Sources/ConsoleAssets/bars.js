@@ -78,7 +78,7 @@ export class Bars {
     const titleID = `panel-${this.number}`;
     this.node = el("section", { class: "card panel", "aria-labelledby": titleID, "data-figure": model.id },
       el("h3", { id: titleID }, model.title), el("p", { class: "big" }, this.headline(), " ", el("small", {}, this.headlineNote())),
-      el("p", { class: "soft running" }, this.running()), this.host, this.readout, this.table);
+      el("p", { class: "soft running" }, this.running()), model.text && el("p", { class: "soft" }, model.text), this.host, this.readout, this.table);
     this.observer = new ResizeObserver(() => {
       if (Math.abs(this.host.clientWidth - (this.width ?? 0)) > 2) this.draw();
     });

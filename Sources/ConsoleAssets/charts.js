@@ -179,7 +179,7 @@ export class ChartsView {
       // Of money, what there is none of in a currency is not drawn.
       return isMoney && lines.length === 0 ? [] : [this.panel(name, counted, currency, lines)];
     }));
-    const drawn = shares.map(([key, { part, of, title }]) => this.share(key, part, of, title));
+    const drawn = shares.map(([key, share]) => this.share(key, share));
     this.panels = [...panels, ...drawn];
     return [this.names.length > 1 && legend(this.names), this.panels.map((panel) => panel.node)];
   }
@@ -215,7 +215,7 @@ export class ChartsView {
     });
   }
 
-  share(key, part, of, title) {
+  share(key, { part, of, title, text }) {
     const { document } = this;
     const sum = (figure) => document.intervals.map((_, index) => document.lines.filter((line) => line.figure === figure)
       .reduce((all, line) => all + line.values[index], 0));
@@ -225,7 +225,7 @@ export class ChartsView {
       one + (document.intervals[index].is_over ? other : 0), 0));
     const share = (one, other) => (other === 0 ? null : (one / other) * 100);
     return new Bars({
-      id: key, title, unit: "share", whole: share(...all), step: document.interval, intervals: document.intervals,
+      id: key, title, text, unit: "share", whole: share(...all), step: document.interval, intervals: document.intervals,
       series: [{ name: title, values: parts.map((value, index) => share(value, wholes[index])) }],
     });
   }

@@ -130,8 +130,10 @@ export const screenWords = {
       "churn.resumed": "Taken up again", "churn.churned": "Ended",
     },
     shares: {
-      "trials.share": { title: "Share that was paid for", part: "converted_of_started", of: "started" },
-      "renewals.share": { title: "Share of the due that was renewed", part: "made_of_due", of: "due" },
+      "trials.share": { title: "Share that was paid for", part: "converted_of_started", of: "started",
+        text: "A trial that runs counts as not paid for so far. The share of the newest may rise until 60 days after they end." },
+      "renewals.share": { title: "Share of the due that was renewed", part: "made_of_due", of: "due",
+        text: "What is paid late counts as renewed, too: the share of the last 60 days may rise." },
     },
     cohorts: "Of those who began in a month, the share that goes on",
     cohort: "Began in",

@@ -154,6 +154,8 @@ struct ConsoleChartTests {
             let share = try await browser.text("[data-figure='renewals.share'] .big") ?? ""
             let percent = (Double(made) / Double(max(due, 1)) * 1000).rounded() / 10
             #expect(due > 0 && share.hasPrefix("\(percent.formatted(.number.grouping(.never))) %"), "\(share)")
+            let rises = try await browser.text("[data-figure='renewals.share']") ?? ""
+            #expect(rises.contains("the share of the last 60 days may rise"), "\(rises)")
             // What stands is told as of the end of what is over.
             try await show(stage, "active", "&interval=month")
             let standing = try await told(stage, "active", ["interval": "month"]).sums["active"] ?? []
