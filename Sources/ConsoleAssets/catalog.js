@@ -142,7 +142,7 @@ export class CatalogView {
   editProduct(product) {
     const text = (id, value, more) => el("input", { id, value: value ?? "", autocomplete: "off", spellcheck: "false", ...more });
     const id = text("product-id", product?.product_id, { required: true, maxlength: 512 });
-    const gives = text("gives", product?.entitlements.join(", "), { maxlength: 4000 });
+    const gives = el("textarea", { id: "gives", rows: 3, spellcheck: "false", value: product?.entitlements.join("\n") ?? "" });
     const duration = text("duration", product?.duration, { maxlength: 40 });
     const appStore = el("input", { type: "checkbox", id: "app-store", checked: product?.app_store !== false });
     const price = text("price", product?.stripe?.price, { maxlength: 255 });
@@ -158,7 +158,7 @@ export class CatalogView {
         problem.textContent = say.twice(name);
         return;
       }
-      const made = { ...product, product_id: name, entitlements: gives.value.split(",").map((one) => one.trim()).filter(Boolean) };
+      const made = { ...product, product_id: name, entitlements: gives.value.split("\n").map((one) => (product?.entitlements.includes(one) ? one : one.trim())).filter(Boolean) };
       const put = (member, value) => {
         if (value === undefined) delete made[member];
         else made[member] = value;

@@ -314,7 +314,7 @@ export const screenWords = {
     paste: "Paste a whole catalog …",
     productID: "Product id, as the store has it",
     gives: "Gives",
-    givesHint: "Entitlements, with commas between them.",
+    givesHint: "Entitlements, a line each.",
     duration: "Runs",
     durationHint: "For what is not renewed by itself: an ISO 8601 duration such as P90D. Left empty: as it was sold.",
     appStore: "Sold in the App Store",
