@@ -220,7 +220,7 @@ export class CatalogView {
     this.change.setAttribute("aria-label", isChanged ? say.change : say.changeDone);
     if (!isChanged) {
       show(this.change, el("h2", {}, say.changeDone), el("p", { class: "lead", id: "applied", tabindex: "-1" }, this.done.text),
-        this.done.former && button(screenWords.forms.undo, () => this.undo(), { id: "undo" }));
+        this.remarked(this.done.remarks), this.done.former && button(screenWords.forms.undo, () => this.undo(), { id: "undo" }));
       return;
     }
     this.done = null;
@@ -249,7 +249,7 @@ export class CatalogView {
         const part = await call("POST", "v1/catalog/actions/try", { body: draft, query: { after, at, known_at: knownAt }, signal });
         // All of it at one moment, as one knew it at the first.
         [after, at, knownAt, whole.complete] = [part.next_after, part.at, part.known_at, part.complete];
-        [whole.difference, whole.position] = [part.difference, part.catalog_position];
+        [whole.difference, whole.position, whole.remarks] = [part.difference, part.catalog_position, part.remarks ?? []];
         add(whole, part);
         const seen = [...whole.customers.values()].reduce((sum, count) => sum + count, 0);
         this.progress.textContent = whole.complete ? "" : say.triedSoFar(seen);
@@ -263,11 +263,19 @@ export class CatalogView {
     });
   }
 
-  outcome({ customers, effects, difference, complete }) {
+  // What may be a slip.
+  remarked(remarks) {
+    return remarks.length > 0 && el("ul", { class: "remarks" }, remarks.map((text) => {
+      const [kind, ...rest] = text.split(":");
+      return el("li", { class: "problem" }, say.remarks[kind]?.(rest.join(":")) ?? text);
+    }));
+  }
+
+  outcome({ customers, effects, difference, complete, remarks }) {
     const list = (text, names) => names.length > 0 && el("li", {}, text, ": ", names.slice(0, 20).join(", "), names.length > 20 && ` ${words.andMore(names.length - 20)}`);
     const reading = (one) => (one === null ? words.nothing : [stateShape(one.state), " ", say.reading(
       words.states[one.state] ?? one.state, one.gives_access, one.until === null ? null : timeText(millis(one.until)))]);
-    return el("div", { id: "trial" },
+    return el("div", { id: "trial" }, this.remarked(remarks),
       el("h3", {}, say.differs), el("ul", {}, [
         ["products_added", say.productsAdded], ["products_changed", say.productsChanged], ["products_removed", say.productsRemoved],
         ["entitlements_added", say.entitlementsAdded], ["entitlements_removed", say.entitlementsRemoved],
@@ -319,7 +327,7 @@ export class CatalogView {
   }
 
   settle(text, former) {
-    this.done = { text, former };
+    this.done = { text, former, remarks: this.current.remarks ?? [] };
     this.draft = content(this.current);
     this.trial = null;
     announce(text);

@@ -344,6 +344,10 @@ export const screenWords = {
     apply: "Apply it",
     tried: "It was tried.",
     triedSoFar: (count) => `Looked at ${count} customers so far …`,
+    remarks: {
+      unknown_member: (path) => `${path} means nothing here, and is left out. Look at its spelling.`,
+      renamed_one_time_product: (id) => `${id} would have another name: who paid for it once on the web would lose it.`,
+    },
     differs: "What differs",
     productsAdded: "New products",
     productsChanged: "Changed products",
