@@ -33,11 +33,18 @@ package struct CatalogDocument: Hashable, Sendable {
         case refused
     }
 
-    package let catalog: Catalog
+    package private(set) var catalog: Catalog
     /// Where members stood that mean nothing here and were ignored, such as `policy.grace_gives_acces`; the first few.
     package private(set) var ignoredMembers: [String] = []
 
     package init(_ catalog: Catalog) { self.catalog = catalog }
+
+    /// The same with another catalog, and what is to be remarked of this one.
+    package func replacing(_ catalog: Catalog) -> CatalogDocument {
+        var document = self
+        document.catalog = catalog
+        return document
+    }
 
     /// What a person should look at who sent it.
     package var remarks: [String] { ignoredMembers.map { "unknown_member:\($0)" } }

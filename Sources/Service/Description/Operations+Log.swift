@@ -155,7 +155,8 @@ extension APIOperation {
     static let replaceCatalog = APIOperation(
         "replaceCatalog", .catalog, "Replace the catalog",
         "One event, whatever the number of customers it touches. What of `policy` is left out takes its default. Members that a "
-            + "catalog does not have are ignored, and remarked: `\"remarks\": [\"unknown_member:policy.grace_gives_acces\"]`.",
+            + "catalog does not have are ignored, and remarked: `\"remarks\": [\"unknown_member:policy.grace_gives_acces\"]`. Where "
+            + "it is in force already nothing is written, and the answer is what is in force.",
         [.ifMatch, .idempotencyKey],
         body: Body(CatalogBodyForm.self, Example.catalogBody, limit: { $0.catalogBytes }),
         answer: .document(CatalogForm.self, Example.catalog), headers: [.ledgerPosition, .entityTag],

@@ -31,7 +31,9 @@ struct CatalogHandlers: Sendable {
                 throw AppendRefusal.catalogChanged(writtenAt: current.writtenAt)
             }
             if catalog == current.catalog {
-                return try Self.answer(sent, writtenAt: current.writtenAt, position: current.position)
+                // As it is in force, which may spell a name otherwise: what Unicode calls equivalent is the same.
+                return try Self.answer(
+                    sent.replacing(current.catalog), writtenAt: current.writtenAt, position: current.position)
             }
         }
         let outcome = try await writer.append(

@@ -55,6 +55,17 @@ struct CatalogTests {
         #expect(try await rig.put(put.text).json["remarks"] == nil, "what was answered can be sent back as it came")
     }
 
+    @Test("what Unicode calls equivalent is in force already, and the answer is what is in force")
+    func equivalent() async throws {
+        let rig = try await ServiceRig.make()
+        func body(_ name: String) -> String { #"{"products":[{"product_id":"a","entitlements":["\#(name)"],"x":1}]}"# }
+        let first = try await rig.put(body("caf\u{e9}"))
+        let again = try await rig.put(body("cafe\u{301}"))
+        #expect(again.status == 200 && again.body == first.body, "\(again.text)")
+        #expect(try again.json["remarks"] == .array([.string("unknown_member:products[0].x")]))
+        #expect(try await rig.get("/v1/ledger").json["position"] == .int(2))
+    }
+
     @Test("what lies too deep is refused before it is read, whatever there is of it")
     func depth() async throws {
         let rig = try await ServiceRig.make()
