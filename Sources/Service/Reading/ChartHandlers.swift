@@ -90,7 +90,14 @@ extension Call {
         guard let start = from ?? usual.boundaries.first, let end = to ?? usual.boundaries.last else {
             throw Problem(.malformedRequest, "from and to name no stretch of time.")
         }
-        guard start < end else { throw Problem(.unprocessable, "from must lie before to.", param: "from") }
+        guard start < end else {
+            throw Problem(
+                .unprocessable,
+                to == nil
+                    ? "from must lie before \(end), the end of the \(interval.rawValue) that runs, as to is left out."
+                    : "from must lie before to.",
+                param: "from")
+        }
         guard let span = ChartSpan(interval, from: start, to: end) else {
             throw Problem(
                 .unprocessable,

@@ -144,6 +144,15 @@ struct ChartRouteTests {
         #expect(try answer.json["param"] == .string(param), "\(target)")
     }
 
+    @Test("a chart that would begin after the interval that runs says so, where nobody said until when")
+    func begunLater() async throws {
+        let rig = try await ServiceRig.make()
+        let answer = try await rig.get("/v1/charts/active?interval=month&from=2027-01-01")
+        #expect(answer.verdict == "422 unprocessable")
+        let end = "before 2026-12-01T00:00:00.000Z, the end of the month that runs"
+        #expect(answer.text.contains(end), "\(answer.text)")
+    }
+
     @Test("an answer of too many numbers is refused, with what to do")
     func tooMany() async throws {
         let rig = try await ServiceRig.make()
