@@ -130,7 +130,8 @@ export class Overview {
       say.seenEvents(one.events)), " ", button(`#${one.last_position}`, () => openEvent(one.last_position), { class: "link" }))));
     return [
       el("p", { class: "lead" }, remarks.length + products.length === 0 ? say.nothingSeen : say.seenSome(remarks.length + products.length)),
-      products.length > 0 && [el("h3", {}, say.unmapped), list(products, (one) => el("code", {}, one.name))],
+      products.length > 0 && [el("h3", {}, say.unmapped), list(products, (one) => el("code", {}, one.stripe
+        ? [one.stripe.price, one.stripe.product].filter(Boolean).join(" · ") : one.name))],
       remarks.length > 0 && [el("h3", {}, say.remarks), list(remarks, (one) => say.remarkWords[one.name] ?? el("code", {}, one.name))],
       el("p", { class: "soft" }, say.countedTo(countedTo)),
     ];

@@ -2,22 +2,36 @@
 package struct RemarksDocument: Codable, Hashable, Sendable, NamedDocument {
     package struct Seen: Codable, Hashable, Sendable {
         package let name: String
+        /// What the catalog can name it by, where it was sold on the web.
+        package let stripe: Stripe?
         /// How many events speak of it.
         package let events: Int64
         package let firstPosition: Int64
         package let lastPosition: Int64
 
-        package init(name: String, events: Int64, firstPosition: Int64, lastPosition: Int64) {
+        package init(name: String, stripe: Stripe?, events: Int64, firstPosition: Int64, lastPosition: Int64) {
             self.name = name
+            self.stripe = stripe
             self.events = events
             self.firstPosition = firstPosition
             self.lastPosition = lastPosition
         }
 
         private enum CodingKeys: String, CodingKey {
-            case name, events
+            case name, stripe, events
             case firstPosition = "first_position"
             case lastPosition = "last_position"
+        }
+    }
+
+    /// What Stripe calls a product.
+    package struct Stripe: Codable, Hashable, Sendable {
+        package let price: String?
+        package let product: String?
+
+        package init(price: String?, product: String?) {
+            self.price = price
+            self.product = product
         }
     }
 

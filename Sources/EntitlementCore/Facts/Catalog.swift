@@ -156,6 +156,10 @@ package struct Catalog: Hashable, Sendable {
         sold.price.flatMap { byPrice[$0] } ?? sold.product.flatMap { byStripeProduct[$0] }
     }
 
+    /// The prices and the products of Stripe's by which `productID(of:)` finds what was sold.
+    package var stripePrices: [String] { Array(byPrice.keys) }
+    package var stripeProducts: [String] { Array(byStripeProduct.keys) }
+
     /// Whether it says anything of what is sold on the web.
     package var speaksOfWeb: Bool {
         !policy.saysNothingOfWeb || !products.allSatisfy(\.isOfAppStoreAlone)

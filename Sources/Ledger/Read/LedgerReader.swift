@@ -44,8 +44,10 @@ package struct LedgerReader: Sendable {
     /// What is known of the streams of the same log.
     package var streamRegister: StreamRegister { StreamRegister(pool: pool) }
 
-    /// What the log speaks of, as far as it was counted.
-    package func seen() async throws -> SeenSummary { try await SeenProjector(pool: pool).summary() }
+    /// What the log speaks of, as far as it was counted, the products that a catalog knows left out.
+    package func seen(besides catalog: Catalog) async throws -> SeenSummary {
+        try await SeenProjector(pool: pool).summary(besides: catalog)
+    }
 
     /// The tree over the same log.
     package var tree: LogTree { LogTree(pool: pool) }

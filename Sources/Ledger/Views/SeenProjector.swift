@@ -1,9 +1,11 @@
-import EntitlementCore
+package import EntitlementCore
 package import PostgresClient
 
 /// Something the log speaks of, and how often.
 package struct SeenName: Sendable, Equatable {
     package let name: String
+    /// What Stripe calls a product that was sold on the web; `nil` of whatever else there is.
+    package var stripe: WebProduct?
     package let events: Int64
     package let firstPosition: Int64
     package let lastPosition: Int64
@@ -14,12 +16,13 @@ package struct SeenSummary: Sendable, Equatable {
     package let checkpoint: Int64
     /// Kinds of things for a person to look at, such as `unknown_field`.
     package let remarks: [SeenName]
-    package let products: [SeenName]
+    /// Products that were sold and that a catalog does not know.
+    package let unmappedProducts: [SeenName]
 }
 
 /// Counts the kinds of remarks and the products of the log, behind it and apart from the appends.
 package struct SeenProjector: Sendable {
-    static let row = ProjectionRow(name: "seen", version: 1)
+    static let row = ProjectionRow(name: "seen", version: 2)
 
     private let follower: LogFollower
 
@@ -50,7 +53,8 @@ package struct SeenProjector: Sendable {
     /// Forgets what was counted; the next `catchUp` begins at the first event.
     package func reset() async throws { try await follower.reset() }
 
-    package func summary() async throws -> SeenSummary {
+    /// What was counted, the products that a catalog knows left out.
+    package func summary(besides catalog: Catalog) async throws -> SeenSummary {
         try await follower.run { connection in
             let results = try connection.pipeline([
                 PostgresStatement(
@@ -59,20 +63,44 @@ package struct SeenProjector: Sendable {
                 PostgresStatement(
                     """
                     SELECT kind, name, events, first_position, last_position FROM seen
-                    WHERE ledger_id = $1 ORDER BY events DESC, name LIMIT 1000
-                    """, [.int(ledgerID)]),
+                    WHERE ledger_id = $1
+                        AND NOT (kind = 'product' AND name IN (SELECT unnest($2::text[])))
+                        AND NOT (kind = 'web_product'
+                            AND (split_part(name, chr(10), 1) IN (SELECT unnest($3::text[]))
+                                OR split_part(name, chr(10), 2) IN (SELECT unnest($4::text[]))))
+                    ORDER BY events DESC, name LIMIT 1000
+                    """,
+                    [
+                        .int(ledgerID), .textArray(catalog.products.map(\.productID)),
+                        .textArray(catalog.stripePrices), .textArray(catalog.stripeProducts),
+                    ]),
             ])
-            func names(_ kind: String) throws -> [SeenName] {
-                try results[1].rows.filter { try $0.text(0) == kind }.map {
-                    SeenName(
-                        name: try $0.text(1), events: try $0.int(2), firstPosition: try $0.int(3),
-                        lastPosition: try $0.int(4))
-                }
+            var (remarks, products): ([SeenName], [SeenName]) = ([], [])
+            for row in results[1].rows {
+                let kind = Kind(rawValue: try row.text(0))
+                let stripe = kind == .webProduct ? Self.webProduct(named: try row.text(1)) : nil
+                let seen = SeenName(
+                    name: try stripe.flatMap { $0.product ?? $0.price } ?? row.text(1), stripe: stripe,
+                    events: try row.int(2), firstPosition: try row.int(3), lastPosition: try row.int(4))
+                if kind == .remark { remarks.append(seen) } else { products.append(seen) }
             }
             return SeenSummary(
-                checkpoint: try results[0].first?.int(0) ?? 0, remarks: try names("remark"),
-                products: try names("product"))
+                checkpoint: try results[0].first?.int(0) ?? 0, remarks: remarks, unmappedProducts: products)
         }
+    }
+
+    private enum Kind: String {
+        case remark
+        case product
+        /// Named by what Stripe calls its price and its product, a line each; an empty one where it calls it nothing.
+        case webProduct = "web_product"
+    }
+
+    private static func name(of sold: WebProduct) -> String { "\(sold.price ?? "")\n\(sold.product ?? "")" }
+
+    private static func webProduct(named name: String) -> WebProduct {
+        let parts = name.split(separator: "\n", omittingEmptySubsequences: false).map { $0.isEmpty ? nil : String($0) }
+        return WebProduct(price: parts.first ?? nil, product: parts.count > 1 ? parts[1] : nil)
     }
 
     private struct Count {
@@ -88,7 +116,7 @@ package struct SeenProjector: Sendable {
     }
 
     private struct Subject: Hashable {
-        let kind: String
+        let kind: Kind
         let name: String
     }
 
@@ -131,17 +159,21 @@ package struct SeenProjector: Sendable {
 
     /// What an event speaks of: its product, or else what its facts say.
     private static func subjects(product: String?, facts: [UInt8]?) -> Set<Subject> {
-        if let product { return [Subject(kind: "product", name: product)] }
+        if let product { return [Subject(kind: .product, name: product)] }
         // What does not decode is for `verify` to name, and no reason to stop counting.
         guard let facts, let fact = try? FactCodec.decode(facts) else { return [] }
-        let products = fact.transactions.map { Subject(kind: "product", name: $0.productID) }
-        let remarks = fact.remarks.map { Subject(kind: "remark", name: String($0.prefix { $0 != ":" })) }
+        var products = fact.transactions.map { Subject(kind: .product, name: $0.productID) }
+        if case .web(let web) = fact {
+            products += web.sold.map { Subject(kind: .webProduct, name: name(of: $0)) }
+            if let named = web.payment?.catalogProductID { products.append(Subject(kind: .product, name: named)) }
+        }
+        let remarks = fact.remarks.map { Subject(kind: .remark, name: String($0.prefix { $0 != ":" })) }
         return Set(products + remarks)
     }
 
     private static func add(_ counts: [Subject: Count], on connection: isolated PostgresConnection) throws {
         guard !counts.isEmpty else { return }
-        let counts = counts.sorted { ($0.key.kind, $0.key.name) < ($1.key.kind, $1.key.name) }
+        let counts = counts.sorted { ($0.key.kind.rawValue, $0.key.name) < ($1.key.kind.rawValue, $1.key.name) }
         try connection.query(
             """
             INSERT INTO seen (ledger_id, kind, name, events, first_position, last_position)
@@ -150,7 +182,7 @@ package struct SeenProjector: Sendable {
                 last_position = excluded.last_position
             """,
             [
-                .int4(Int32(ledgerID)), .textArray(counts.map(\.key.kind)), .textArray(counts.map(\.key.name)),
+                .int4(Int32(ledgerID)), .textArray(counts.map(\.key.kind.rawValue)), .textArray(counts.map(\.key.name)),
                 .intArray(counts.map(\.value.events)), .intArray(counts.map(\.value.first)),
                 .intArray(counts.map(\.value.last)),
             ])

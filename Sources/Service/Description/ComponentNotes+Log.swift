@@ -101,7 +101,14 @@ extension ComponentNotes {
                 "remarks": "By kind, such as `unknown_field`; the most frequent first",
                 "unmapped_products": "Sold, and not in the catalog in force; the most frequent first",
             ]),
-        "RemarksSeen": ComponentNotes("Something the log speaks of, and how often", ["events": "How many speak of it"]),
+        "RemarksSeen": ComponentNotes(
+            "Something the log speaks of, and how often",
+            [
+                "events": "How many speak of it",
+                "stripe": "Of a product that was sold on the web; left out of anything else",
+            ]),
+        "RemarksStripe": ComponentNotes(
+            "What a product of the catalog has to have as `stripe.price`, or as `stripe.product`, to be this one"),
         "ChartName": ComponentNotes("A chart"),
         "ChartStep": ComponentNotes("How long the intervals of a chart are, in UTC"),
         "ChartInterval": ComponentNotes("A stretch of time of which each line has one number"),

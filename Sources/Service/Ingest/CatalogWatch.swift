@@ -34,11 +34,16 @@ final class CatalogWatch: Sendable {
         return []
     }
 
-    /// What is odd about the product of ours that a one-time payment on the web names: such a payment gives nothing.
+    /// `unmapped_product` where Stripe sold what is no product of ours.
+    ///
+    /// Where a one-time payment names a product of ours, also what is odd about that. Neither gives anything.
     func remarks(on fact: WebFact) async -> [String] {
-        guard let productID = fact.payment?.catalogProductID, let catalog = await current() else { return [] }
-        if catalog.product(productID) == nil { return ["unknown_product"] }
-        return catalog.isEndlessByMistake(productID) ? ["subscription_sold_once"] : []
+        let (sold, named) = (fact.sold, fact.payment?.catalogProductID)
+        guard !sold.isEmpty || named != nil, let catalog = await current() else { return [] }
+        let remarks = sold.contains { catalog.productID(of: $0) == nil } ? ["unmapped_product"] : []
+        guard let named else { return remarks }
+        if catalog.product(named) == nil { return remarks + ["unknown_product"] }
+        return remarks + (catalog.isEndlessByMistake(named) ? ["subscription_sold_once"] : [])
     }
 
     private func current() async -> Catalog? {

@@ -1,7 +1,7 @@
-import EntitlementAPI
+package import EntitlementAPI
 import EntitlementCore
 import HTTPServer
-import Ledger
+package import Ledger
 
 /// Reads of what wants looking at, and of whether the stores are heard.
 struct MonitoringHandlers: Sendable {
@@ -17,13 +17,12 @@ struct MonitoringHandlers: Sendable {
 
     /// `GET /v1/remarks`: what was seen and is not known, of every app and environment.
     func showRemarks(_ call: Call) async throws -> HTTPResponse {
-        let seen = try await reader.seen()
         let (catalog, _, position) = try await reader.catalog()
-        let known = Set(catalog.products.map(\.productID))
+        let seen = try await reader.seen(besides: catalog)
         return try .document(
             RemarksDocument(
                 countedTo: seen.checkpoint, remarks: seen.remarks.map(RemarksDocument.Seen.init),
-                unmappedProducts: seen.products.filter { !known.contains($0.name) }.map(RemarksDocument.Seen.init)),
+                unmappedProducts: seen.unmappedProducts.map(RemarksDocument.Seen.init)),
             position: position)
     }
 
@@ -40,8 +39,9 @@ struct MonitoringHandlers: Sendable {
 }
 
 extension RemarksDocument.Seen {
-    init(_ seen: SeenName) {
+    package init(_ seen: SeenName) {
         self.init(
-            name: seen.name, events: seen.events, firstPosition: seen.firstPosition, lastPosition: seen.lastPosition)
+            name: seen.name, stripe: seen.stripe.map { RemarksDocument.Stripe(price: $0.price, product: $0.product) },
+            events: seen.events, firstPosition: seen.firstPosition, lastPosition: seen.lastPosition)
     }
 }

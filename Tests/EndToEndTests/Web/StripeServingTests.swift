@@ -119,6 +119,11 @@ struct StripeServingTests {
         #expect(said.contains("\n\(paused), if it is still to end\n"), "\(said)")
         let erased = try await installation.rightful("verify")
         #expect(erased.contains("every signature checked,"), "\(erased)")
+        try Self.write(#"{"products":[]}"#, to: "empty.json", of: installation)
+        try await installation.rightful("catalog", "apply", installation.directory.appending(path: "empty.json").path())
+        let status = try await installation.rightful("status")
+        let unmapped = "stripe.price price_1, stripe.product prod_1 is not in the catalog: 2 events"
+        #expect(status.contains(unmapped), "\(status)")
         for log in [first.logText, both.logText] {
             #expect(!log.contains("whsec_") && !log.contains("rk_test"), "\(log)")
         }

@@ -46,6 +46,26 @@ struct WebLineTests {
             WebGiven(paidLine("1", from: 0, to: 14, amount: 0)).answer(at: 1)?.reading.offer == nil, "free for ever")
     }
 
+    @Test("what was sold is what lines that are time name, and what was paid for once where our own name is not given")
+    func sold() {
+        let invoice = paidLine("1", from: 0, to: 30).with { fact in
+            fact.invoices[0].lines += [
+                line("2", from: 30, to: 60), line("3", "basic", from: 0, to: 30, proration: true, amount: -5),
+                line("4", "fee", from: 0, to: 0), line("5", "trial", from: 0, to: 9, amount: 0),
+            ]
+            fact.invoices[0].lines[1].product = WebProduct(price: nil, product: nil)
+        }
+        #expect(invoice.fact.sold == [EntitlementCoreTests.sold("pro"), EntitlementCoreTests.sold("trial")])
+        for name in [nil, "lifetime"] {
+            let payment = WebTold("checkout.session.completed", at: 0, of: "pi_1") { fact in
+                fact.payment = WebPayment(
+                    paidAt: day(0), isPaidByEvent: true, amount: 1, catalogProductID: name,
+                    products: [EntitlementCoreTests.sold("once")])
+            }
+            #expect(payment.fact.sold == (name == nil ? [EntitlementCoreTests.sold("once")] : []))
+        }
+    }
+
     @Test("empty lines and credits are no periods")
     func none() {
         #expect(WebGiven(paidLine("1", from: 5, to: 5)).timeline().isEmpty)

@@ -109,6 +109,41 @@ struct StripeNotificationTests {
         #expect(try await stripe.verify().isProven)
     }
 
+    @Test("what is sold on the web and the catalog does not know is listed, by what the catalog has to name")
+    func unmapped() async throws {
+        let stripe = try await StripeRig.make()
+        func listed(_ catalog: String) async throws -> WireValue? {
+            #expect(try await stripe.rig.put(catalog).status == 200)
+            try await SeenProjector(pool: stripe.rig.pool).catchUp()
+            return try await stripe.rig.get("/v1/remarks").json["unmapped_products"]
+        }
+        func pro(_ names: String) -> String {
+            #"{"products":[{"product_id":"pro","entitlements":["premium"],"stripe":{\#(names),"mode":"subscription"}}]}"#
+        }
+        let session = StripeBody.event(
+            "checkout.session.completed", StripeBody.session("c-1", reference: "c-1"), id: "evt_2")
+        for body in [StripeBody.paid, session] { #expect(try await stripe.deliver(body).status == 200) }
+        #expect(try await listed(StripeRig.catalog) == .array([]))
+        #expect(try await !stripe.rig.get("/metrics").text.contains("unmapped_product"))
+        let lifetime = #"{"name":"lifetime","events":1,"first_position":4,"last_position":4}"#
+        let sold = #"{"name":"prod_1","stripe":{"price":"price_1","product":"prod_1"},"events":1,"first_position":3,"#
+        let table = [
+            (pro(#""price":"price_1""#), "[\(lifetime)]"),
+            (pro(#""price":"price_new","product":"prod_1""#), "[\(lifetime)]"),
+            (pro(#""price":"price_new""#), #"[\#(lifetime),\#(sold)"last_position":3}]"#),
+        ]
+        for (catalog, expected) in table {
+            #expect(try await listed(catalog) == WireValue(json: expected), "\(catalog)")
+        }
+        let other = StripeBody.event(
+            "invoice.paid",
+            StripeBody.invoice("c-2", subscription: "sub_2").replacing("price_1", with: "price_9")
+                .replacing("prod_1", with: "prod_9"), id: "evt_3")
+        #expect(try await stripe.deliver(other).status == 200)
+        let metrics = try await stripe.rig.get("/metrics").text
+        #expect(metrics.contains(#"rightful_notification_remarks_total{kind="unmapped_product"} 1"#))
+    }
+
     @Test("an unknown type and a thin event are kept, answered 200, and shown as something to look at")
     func unknown() async throws {
         let stripe = try await StripeRig.make()

@@ -32,7 +32,6 @@ struct StatusCommand: Command {
             guard standing == .current else { return StatusDocument(standing) }
             let now = session.clock.now()
             let reader = LedgerReader(pool: session.pool, clock: session.clock)
-            let seen = SeenProjector(pool: session.pool)
             let onlyReads = try await session.onlyReads()
             let uncounted = onlyReads ? [] : await Self.count(session, at: now)
             let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
@@ -45,7 +44,8 @@ struct StatusCommand: Command {
                         standing, lookupsOwed: try await lookups.count(standing.environment), at: now))
             }
             return StatusDocument(
-                try await reader.status(), try await reader.statistics(), try await seen.summary(),
+                try await reader.status(), try await reader.statistics(),
+                try await reader.seen(besides: try await reader.catalog().catalog),
                 failures: try await WorkFailures(pool: session.pool).list() + uncounted,
                 sweeps: try await SweepRegister.standings(session.pool).map { sweep in
                     StatusDocument.Sweep(
@@ -62,7 +62,6 @@ struct StatusCommand: Command {
                 drift: StatusDocument.drift(try await reader.driftRegister.counts()),
                 webhooks: StatusDocument.Webhooks(
                     try await session.endpoints.health(), isEnabled: configuration.sendsWebhooks, at: now),
-                catalog: try await reader.catalog().catalog,
                 cluster: session.cluster,
                 transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
                 notDurable: try await ServerDurability.gaps(session.pool),

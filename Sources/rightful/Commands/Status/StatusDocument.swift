@@ -91,25 +91,11 @@ struct StatusDocument: Encodable {
         let estimated: [String]
     }
 
-    struct Seen: Encodable {
-        let name: String
-        let events: Int64
-        let firstPosition: Int64
-        let lastPosition: Int64
-
-        init(_ seen: SeenName) {
-            name = seen.name
-            events = seen.events
-            firstPosition = seen.firstPosition
-            lastPosition = seen.lastPosition
-        }
-    }
-
     struct Attention: Encodable {
         /// The position up to which it is counted.
         let countedTo: Int64
-        let remarks: [Seen]
-        let unmappedProducts: [Seen]
+        let remarks: [RemarksDocument.Seen]
+        let unmappedProducts: [RemarksDocument.Seen]
     }
 
     /// Work behind running services that fails.
@@ -162,7 +148,7 @@ extension StatusDocument {
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
         sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
-        catalog: Catalog, cluster: EmbeddedCluster?,
+        cluster: EmbeddedCluster?,
         transport: Transport, onlyReads: Bool, notDurable: [String], servingAs: [String], weakness: String?,
         lacks: [String], guardsOff: [String], clock: LedgerClock
     ) {
@@ -213,9 +199,8 @@ extension StatusDocument {
         counts = Counts(
             events: status.position, originals: statistics.originals.rows, identities: statistics.identities.rows,
             keys: statistics.keys, estimated: counted.filter(\.1.isEstimate).map(\.0))
-        let mapped = Set(catalog.products.map(\.productID))
         attention = Attention(
-            countedTo: seen.checkpoint, remarks: seen.remarks.map { Seen($0) },
-            unmappedProducts: seen.products.filter { !mapped.contains($0.name) }.map { Seen($0) })
+            countedTo: seen.checkpoint, remarks: seen.remarks.map(RemarksDocument.Seen.init),
+            unmappedProducts: seen.unmappedProducts.map(RemarksDocument.Seen.init))
     }
 }

@@ -1,3 +1,4 @@
+import EntitlementAPI
 import Ledger
 
 extension StatusDocument {
@@ -108,12 +109,12 @@ extension StatusDocument {
 
     private func concerns(_ attention: Attention, head: Int64) -> [(String, String)] {
         let behind = attention.countedTo < head ? " up to position \(attention.countedTo)" : ""
+        let remarks = attention.remarks.map { "\($0.name): \(Self.count($0))\(behind)" }
+        let products = attention.unmappedProducts.map {
+            "\(Self.product($0)) is not in the catalog: \(Self.count($0))\(behind)"
+        }
         let concerns =
-            standing
-            + attention.remarks.map { "\($0.name): \(Self.count($0))\(behind)" }
-            + attention.unmappedProducts.map {
-                "product \($0.name) is not in the catalog: \(Self.count($0))\(behind)"
-            }
+            standing + remarks + products
             + (failures ?? []).map { "\($0.work) fails on \($0.host)" } + streamConcerns
         return (concerns.isEmpty ? ["nothing\(behind)"] : concerns).map { ("to look at", $0) }
     }
@@ -142,7 +143,16 @@ extension StatusDocument {
         return found
     }
 
-    private static func count(_ seen: Seen) -> String {
+    /// What the catalog would call it.
+    private static func product(_ seen: RemarksDocument.Seen) -> String {
+        guard let stripe = seen.stripe else { return "product \(seen.name)" }
+        let names = [("price", stripe.price), ("product", stripe.product)].compactMap { name, id in
+            id.map { "stripe.\(name) \($0)" }
+        }
+        return names.joined(separator: ", ")
+    }
+
+    private static func count(_ seen: RemarksDocument.Seen) -> String {
         "\(seen.events) event\(seen.events == 1 ? "" : "s"), the last at position \(seen.lastPosition)"
     }
 
