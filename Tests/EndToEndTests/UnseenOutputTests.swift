@@ -50,7 +50,8 @@ struct UnseenOutputTests {
         let installation = try await Installation()
         defer { installation.remove() }
         let shell = [
-            "/usr/bin/env", "PGHOSTADDR=127.0.0.1", "PGSERVICE=theirs", "PGREQUIREPEER=nobody", "PGOPTIONS=-c nonsense=1",
+            "/usr/bin/env", "PGHOSTADDR=127.0.0.1", "PGSERVICE=theirs", "PGREQUIREPEER=nobody",
+            "PGOPTIONS=-c nonsense=1",
             "PGCHANNELBINDING=require",
         ]
         let listed = try await installation.run(["keys", "list"], through: shell)

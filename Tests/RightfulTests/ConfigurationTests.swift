@@ -326,7 +326,8 @@ struct ConfigurationTests {
     @Test(
         "a file that is no JSON object is refused by its path, and by the line where it stops being one",
         arguments: [
-            (" \n", "is empty"), ("{", "ends before"), ("[]", "must hold a JSON object"), ("\"text\"", "must hold a JSON object"),
+            (" \n", "is empty"), ("{", "ends before"), ("[]", "must hold a JSON object"),
+            ("\"text\"", "must hold a JSON object"),
             ("{\n  // of ours\n}", "line 2"), ("{\"listen\": \"a\"\n\n} x", "line 3"),
         ])
     func brokenFiles(file: String, problem: String) {

@@ -17,7 +17,8 @@ struct ConsoleFinderTests {
             let wide = String(original.map { $0 == "2" ? "２" : $0 })
             let halves = "\(original.prefix(6)) \(original.dropFirst(6))"
             for text in [
-                "#\(original)", "\(original),", " \(original) ", halves, wide, "Transaction ID: \(original)", "Transaction \(original)",
+                "#\(original)", "\(original),", " \(original) ", halves, wide, "Transaction ID: \(original)",
+                "Transaction \(original)",
                 "“\(stage.ann.id)”", "\u{200B}\(stage.ann.id).", stage.ann.id.replacingOccurrences(of: "-", with: ""),
             ] {
                 try await stage.show(stage.bob.id)
