@@ -111,12 +111,15 @@ struct UnluckyDevicesTests {
 
     @Test("an upgrade that the store also tells while the sheet is up is one purchase, of the new plan, finished once")
     func upgradeUnderTheSheet() async {
-        let (door, monthly) = (Door(), Statements.transaction("1"))
+        let (door, group) = (Door(), "pro")
+        let monthly = Statements.transaction("1", offer: ["subscriptionGroupIdentifier": group])
         let yearly = Statements.transaction("2", original: "1", product: "yearly", from: 1, until: 366)
         let rig = KitRig {
             $0.current = [monthly]
             $0.purchase = .success(.success(yearly))
             $0.doors[.purchase] = door
+            let plan = StoreProduct.Subscription(groupID: group, period: SubscriptionPeriod(1, .year))
+            $0.products = [StoreProduct(id: "yearly", displayName: "y", displayPrice: "$1", subscription: plan)]
         } server: {
             $0.catalog = Catalog(
                 products: ["monthly", "yearly"].map { CatalogProduct(productID: $0, entitlements: ["premium"]) })
