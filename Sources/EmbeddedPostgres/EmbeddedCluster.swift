@@ -198,7 +198,7 @@ package actor EmbeddedCluster {
             guard let failure = try await failureToConnect() else { return true }
             if options.isCalledOff() {
                 // One that we started is not left alone: nobody would stop it.
-                if child != nil, files.usersLock.tryLock(.exclusive) { try await stop(cluster) }
+                if let child, files.usersLock.tryLock(.exclusive) { try await stop(cluster, started: child) }
                 throw CancellationError()
             }
             guard child == nil else { return false }
@@ -269,8 +269,10 @@ package actor EmbeddedCluster {
 
     /// Asks for a fast shutdown, then for an immediate one, and ends what does not hear that either: both cost the next start
     /// a recovery, and lose nothing.
-    private func stop(_ cluster: Cluster) async throws {
-        let postmaster = cluster.postmaster()
+    ///
+    /// - Parameter child: one that was started a moment ago, and may not have written its process id yet.
+    private func stop(_ cluster: Cluster, started child: pid_t? = nil) async throws {
+        let postmaster = cluster.postmaster() ?? child
         func ends(within limit: Duration) async throws -> Bool {
             try await poll(for: limit) { try cluster.lockForServer() != nil }
         }
