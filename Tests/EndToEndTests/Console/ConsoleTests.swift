@@ -44,7 +44,9 @@ struct ConsoleTests {
             let after = try await HTTPClient(stage.service.url).send(
                 "GET", "/v1/ledger", headers: ["Cookie": "rightful_session=\(session)"])
             #expect(after.status == 401)
-            try await stage.expectCleanConsole(allowing: ["console/session - Failed to load resource"])
+            // What the page had asked for when it was left is refused.
+            try await stage.expectCleanConsole(
+                allowing: ["console/session - Failed to load resource", "status of 401"])
         }
     }
 
