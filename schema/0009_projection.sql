@@ -43,12 +43,12 @@ CREATE TABLE work_failure (
     PRIMARY KEY (ledger_id, work, host)
 );
 
--- What the log speaks of: kinds of remarks on notifications (things for a person to look at), and products; of those that
--- were sold on the web the name is Stripe's price and, on a second line, Stripe's product. Counted behind the log, as far as
--- row 'seen' of table projection says.
+-- What the log speaks of: kinds of remarks on notifications (things for a person to look at), and products, once more those
+-- that were sold as non-renewing subscriptions; of those that were sold on the web the name is Stripe's price and, on a second
+-- line, Stripe's product. Counted behind the log, as far as row 'seen' of table projection says.
 CREATE TABLE seen (
     ledger_id integer NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('remark', 'product', 'web_product')),
+    kind text NOT NULL CHECK (kind IN ('remark', 'product', 'web_product', 'non_renewing')),
     name text COLLATE "C" NOT NULL,
     events bigint NOT NULL,
     first_position bigint NOT NULL,

@@ -125,13 +125,16 @@ export class Overview {
 
   // What the log speaks of and nobody has told the ledger what to make of.
   async seen(signal) {
-    const { counted_to: countedTo, remarks, unmapped_products: products } = await get("v1/remarks", {}, signal);
+    const { counted_to: countedTo, remarks, unmapped_products: products, products_without_duration: endless } =
+      await get("v1/remarks", {}, signal);
+    const count = remarks.length + products.length + endless.length;
     const list = (items, text) => el("ul", {}, items.slice(0, mostNames).map((one) => el("li", {}, text(one), " ", el("span", { class: "soft" },
       say.seenEvents(one.events)), " ", button(`#${one.last_position}`, () => openEvent(one.last_position), { class: "link" }))));
     return [
-      el("p", { class: "lead" }, remarks.length + products.length === 0 ? say.nothingSeen : say.seenSome(remarks.length + products.length)),
+      el("p", { class: "lead" }, count === 0 ? say.nothingSeen : say.seenSome(count)),
       products.length > 0 && [el("h3", {}, say.unmapped), list(products, (one) => el("code", {}, one.stripe
         ? [one.stripe.price, one.stripe.product].filter(Boolean).join(" · ") : one.name))],
+      endless.length > 0 && [el("h3", {}, say.endless), list(endless, (one) => el("code", {}, one.name))],
       remarks.length > 0 && [el("h3", {}, say.remarks), list(remarks, (one) => say.remarkWords[one.name] ?? el("code", {}, one.name))],
       el("p", { class: "soft" }, say.countedTo(countedTo)),
     ];

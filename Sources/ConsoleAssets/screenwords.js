@@ -45,6 +45,7 @@ export const screenWords = {
     nothingSeen: "Everything that came was known.",
     seenSome: (count) => `${count} ${count === 1 ? "thing is" : "things are"} for somebody to look at.`,
     unmapped: "Products that were sold and that the catalog does not know",
+    endless: "Products that were sold as non-renewing and give nothing, because the catalog says no duration",
     remarks: "In what the stores sent",
     remarkWords: {
       unknown_type: "Notifications of an unknown type", unknown_subtype: "Notifications of an unknown subtype",

@@ -43,16 +43,21 @@ package struct RemarksDocument: Codable, Hashable, Sendable, NamedDocument {
     package let remarks: [Seen]
     /// Products that were sold and of which the catalog in force knows nothing; the most frequent first.
     package let unmappedProducts: [Seen]
+    /// Products that were sold as non-renewing subscriptions and that give nothing, because the catalog in force has no
+    /// `duration` for them; the most frequent first.
+    package let productsWithoutDuration: [Seen]
 
-    package init(countedTo: Int64, remarks: [Seen], unmappedProducts: [Seen]) {
+    package init(countedTo: Int64, remarks: [Seen], unmappedProducts: [Seen], productsWithoutDuration: [Seen]) {
         self.countedTo = countedTo
         self.remarks = remarks
         self.unmappedProducts = unmappedProducts
+        self.productsWithoutDuration = productsWithoutDuration
     }
 
     private enum CodingKeys: String, CodingKey {
         case object, remarks
         case countedTo = "counted_to"
         case unmappedProducts = "unmapped_products"
+        case productsWithoutDuration = "products_without_duration"
     }
 }

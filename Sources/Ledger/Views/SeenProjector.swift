@@ -18,11 +18,13 @@ package struct SeenSummary: Sendable, Equatable {
     package let remarks: [SeenName]
     /// Products that were sold and that a catalog does not know.
     package let unmappedProducts: [SeenName]
+    /// Products that were sold as non-renewing and of which a catalog that knows them does not say how long they run.
+    package let productsWithoutDuration: [SeenName]
 }
 
 /// Counts the kinds of remarks and the products of the log, behind it and apart from the appends.
 package struct SeenProjector: Sendable {
-    static let row = ProjectionRow(name: "seen", version: 2)
+    static let row = ProjectionRow(name: "seen", version: 3)
 
     private let follower: LogFollower
 
@@ -53,7 +55,8 @@ package struct SeenProjector: Sendable {
     /// Forgets what was counted; the next `catchUp` begins at the first event.
     package func reset() async throws { try await follower.reset() }
 
-    /// What was counted, the products that a catalog knows left out.
+    /// What was counted, the products left out of which a catalog says all that is needed; of each list the 1000 most
+    /// frequent.
     package func summary(besides catalog: Catalog) async throws -> SeenSummary {
         try await follower.run { connection in
             let results = try connection.pipeline([
@@ -62,30 +65,41 @@ package struct SeenProjector: Sendable {
                     [.int(ledgerID), .text(Self.row.name)]),
                 PostgresStatement(
                     """
-                    SELECT kind, name, events, first_position, last_position FROM seen
-                    WHERE ledger_id = $1
-                        AND NOT (kind = 'product' AND name IN (SELECT unnest($2::text[])))
-                        AND NOT (kind = 'web_product'
-                            AND (split_part(name, chr(10), 1) IN (SELECT unnest($3::text[]))
-                                OR split_part(name, chr(10), 2) IN (SELECT unnest($4::text[]))))
-                    ORDER BY events DESC, name LIMIT 1000
+                    SELECT kind, name, events, first_position, last_position
+                    FROM (
+                        SELECT *, row_number() OVER (
+                            PARTITION BY CASE kind WHEN 'web_product' THEN 'product' ELSE kind END
+                            ORDER BY events DESC, name) AS rank
+                        FROM seen
+                        WHERE ledger_id = $1
+                            AND NOT (kind = 'product' AND name IN (SELECT unnest($2::text[])))
+                            AND NOT (kind = 'web_product'
+                                AND (split_part(name, chr(10), 1) IN (SELECT unnest($3::text[]))
+                                    OR split_part(name, chr(10), 2) IN (SELECT unnest($4::text[]))))
+                            AND NOT (kind = 'non_renewing' AND name NOT IN (SELECT unnest($5::text[])))
+                    ) AS ranked
+                    WHERE rank <= 1000
+                    ORDER BY events DESC, name
                     """,
                     [
                         .int(ledgerID), .textArray(catalog.products.map(\.productID)),
                         .textArray(catalog.stripePrices), .textArray(catalog.stripeProducts),
+                        .textArray(
+                            catalog.products.filter { !$0.entitlements.isEmpty && $0.duration == nil }.map(\.productID)),
                     ]),
             ])
-            var (remarks, products): ([SeenName], [SeenName]) = ([], [])
+            var listed: [Kind: [SeenName]] = [:]
             for row in results[1].rows {
-                let kind = Kind(rawValue: try row.text(0))
+                guard let kind = Kind(rawValue: try row.text(0)) else { continue }
                 let stripe = kind == .webProduct ? Self.webProduct(named: try row.text(1)) : nil
                 let seen = SeenName(
                     name: try stripe.flatMap { $0.product ?? $0.price } ?? row.text(1), stripe: stripe,
                     events: try row.int(2), firstPosition: try row.int(3), lastPosition: try row.int(4))
-                if kind == .remark { remarks.append(seen) } else { products.append(seen) }
+                listed[kind == .webProduct ? .product : kind, default: []].append(seen)
             }
             return SeenSummary(
-                checkpoint: try results[0].first?.int(0) ?? 0, remarks: remarks, unmappedProducts: products)
+                checkpoint: try results[0].first?.int(0) ?? 0, remarks: listed[.remark] ?? [],
+                unmappedProducts: listed[.product] ?? [], productsWithoutDuration: listed[.nonRenewing] ?? [])
         }
     }
 
@@ -94,6 +108,8 @@ package struct SeenProjector: Sendable {
         case product
         /// Named by what Stripe calls its price and its product, a line each; an empty one where it calls it nothing.
         case webProduct = "web_product"
+        /// A product once more, where a store says that it was sold as a non-renewing subscription.
+        case nonRenewing = "non_renewing"
     }
 
     private static func name(of sold: WebProduct) -> String { "\(sold.price ?? "")\n\(sold.product ?? "")" }
@@ -123,27 +139,32 @@ package struct SeenProjector: Sendable {
     /// Counts a stretch of the log.
     ///
     /// Nearly all events state one transaction, whose product is a column of the log, and have no remarks: these the
-    /// database counts, and only the facts of the others are read. The facts of signed statements end in the list of
-    /// their remarks, so an empty list is four zero bytes; no remark ends in such.
+    /// database counts, and of each product only the first event's facts are read, which say of what kind it is. The
+    /// facts of signed statements end in the list of their remarks, so an empty list is four zero bytes; no remark ends in
+    /// such.
     private static func counts(
         from start: Int64, to end: Int64, on connection: isolated PostgresConnection
     ) throws -> [Subject: Count] {
         let groups = try connection.query(
             """
-            SELECT product, count(*), min(position), max(position), (array_agg(facts))[1]
+            SELECT product, events, first, last,
+                (SELECT facts FROM event WHERE ledger_id = $1 AND position = counted.first)
             FROM (
-                SELECT position, CASE WHEN is_plain THEN product_id END AS product,
-                    CASE WHEN NOT is_plain THEN position END AS single, CASE WHEN NOT is_plain THEN facts END AS facts
+                SELECT product, count(*) AS events, min(position) AS first, max(position) AS last
                 FROM (
-                    SELECT position, product_id, facts, product_id IS NOT NULL
-                        AND substr(facts, octet_length(facts) - 3) = decode('00000000', 'hex') AS is_plain
-                    FROM event
-                    WHERE ledger_id = $1 AND position > $2 AND position <= $3
-                        AND NOT (product_id IS NULL AND type = ANY ($4))
-                    OFFSET 0
-                ) AS looked
-            ) AS event
-            GROUP BY product, single
+                    SELECT position, CASE WHEN is_plain THEN product_id END AS product,
+                        CASE WHEN NOT is_plain THEN position END AS single
+                    FROM (
+                        SELECT position, product_id, product_id IS NOT NULL
+                            AND substr(facts, octet_length(facts) - 3) = decode('00000000', 'hex') AS is_plain
+                        FROM event
+                        WHERE ledger_id = $1 AND position > $2 AND position <= $3
+                            AND NOT (product_id IS NULL AND type = ANY ($4))
+                        OFFSET 0
+                    ) AS looked
+                ) AS told
+                GROUP BY product, single
+            ) AS counted
             """,
             [.int(ledgerID), .int(start), .int(end), .textArray(LedgerFact.eventTypes.sorted())]
         ).rows
@@ -157,12 +178,17 @@ package struct SeenProjector: Sendable {
         return counts
     }
 
-    /// What an event speaks of: its product, or else what its facts say.
+    /// What an event speaks of: its product, and what its facts say.
     private static func subjects(product: String?, facts: [UInt8]?) -> Set<Subject> {
-        if let product { return [Subject(kind: .product, name: product)] }
+        var products = product.map { [Subject(kind: .product, name: $0)] } ?? []
         // What does not decode is for `verify` to name, and no reason to stop counting.
-        guard let facts, let fact = try? FactCodec.decode(facts) else { return [] }
-        var products = fact.transactions.map { Subject(kind: .product, name: $0.productID) }
+        guard let facts, let fact = try? FactCodec.decode(facts) else { return Set(products) }
+        for transaction in fact.transactions {
+            products.append(Subject(kind: .product, name: transaction.productID))
+            if transaction.kind == .known(.nonRenewing) {
+                products.append(Subject(kind: .nonRenewing, name: transaction.productID))
+            }
+        }
         if case .web(let web) = fact {
             products += web.sold.map { Subject(kind: .webProduct, name: name(of: $0)) }
             if let named = web.payment?.catalogProductID { products.append(Subject(kind: .product, name: named)) }

@@ -100,6 +100,9 @@ extension ComponentNotes {
                 "counted_to": "Up to which position it is counted",
                 "remarks": "By kind, such as `unknown_field`; the most frequent first",
                 "unmapped_products": "Sold, and not in the catalog in force; the most frequent first",
+                "products_without_duration":
+                    "Sold as non-renewing subscriptions, and giving nothing, because the catalog in force has no `duration` "
+                    + "for them; the most frequent first",
             ]),
         "RemarksSeen": ComponentNotes(
             "Something the log speaks of, and how often",

@@ -82,8 +82,8 @@ extension APIOperation {
     static let listRemarks = APIOperation(
         "listRemarks", .log, "List what is not known",
         "Kinds of things in what stores sent that this version does not know, and products that were sold and of which the "
-            + "catalog in force knows nothing: at most 1000 together, of every app and environment. Of what was sold on the web "
-            + "`stripe` says what the catalog has to name, a price each.",
+            + "catalog in force knows nothing, or not how long they run: at most 1000 of each, of every app and environment. Of "
+            + "what was sold on the web `stripe` says what the catalog has to name, a price each.",
         answer: .document(
             RemarksDocument.self,
             """
@@ -91,7 +91,8 @@ extension APIOperation {
              "remarks":[{"name":"unknown_field","events":3,"first_position":15,"last_position":1201}],
              "unmapped_products":[{"name":"com.example.new","events":1,"first_position":1201,"last_position":1201},
               {"name":"prod_1","stripe":{"price":"price_1","product":"prod_1"},"events":1,"first_position":1202,
-               "last_position":1202}]}
+               "last_position":1202}],
+             "products_without_duration":[]}
             """))
 
     static let listEvents = APIOperation(

@@ -22,7 +22,8 @@ struct MonitoringHandlers: Sendable {
         return try .document(
             RemarksDocument(
                 countedTo: seen.checkpoint, remarks: seen.remarks.map(RemarksDocument.Seen.init),
-                unmappedProducts: seen.unmappedProducts.map(RemarksDocument.Seen.init)),
+                unmappedProducts: seen.unmappedProducts.map(RemarksDocument.Seen.init),
+                productsWithoutDuration: seen.productsWithoutDuration.map(RemarksDocument.Seen.init)),
             position: position)
     }
 

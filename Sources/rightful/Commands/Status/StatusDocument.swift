@@ -96,6 +96,7 @@ struct StatusDocument: Encodable {
         let countedTo: Int64
         let remarks: [RemarksDocument.Seen]
         let unmappedProducts: [RemarksDocument.Seen]
+        let productsWithoutDuration: [RemarksDocument.Seen]
     }
 
     /// Work behind running services that fails.
@@ -201,6 +202,7 @@ extension StatusDocument {
             keys: statistics.keys, estimated: counted.filter(\.1.isEstimate).map(\.0))
         attention = Attention(
             countedTo: seen.checkpoint, remarks: seen.remarks.map(RemarksDocument.Seen.init),
-            unmappedProducts: seen.unmappedProducts.map(RemarksDocument.Seen.init))
+            unmappedProducts: seen.unmappedProducts.map(RemarksDocument.Seen.init),
+            productsWithoutDuration: seen.productsWithoutDuration.map(RemarksDocument.Seen.init))
     }
 }

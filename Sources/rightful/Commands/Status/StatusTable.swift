@@ -113,8 +113,12 @@ extension StatusDocument {
         let products = attention.unmappedProducts.map {
             "\(Self.product($0)) is not in the catalog: \(Self.count($0))\(behind)"
         }
+        let endless = attention.productsWithoutDuration.map {
+            "product \($0.name) is sold as non-renewing and gives nothing, for it has no `duration` in the catalog: "
+                + "\(Self.count($0))\(behind)"
+        }
         let concerns =
-            standing + remarks + products
+            standing + remarks + products + endless
             + (failures ?? []).map { "\($0.work) fails on \($0.host)" } + streamConcerns
         return (concerns.isEmpty ? ["nothing\(behind)"] : concerns).map { ("to look at", $0) }
     }
