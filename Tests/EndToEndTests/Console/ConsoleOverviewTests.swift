@@ -57,8 +57,10 @@ struct ConsoleOverviewTests {
                 ConsoleStage.Person(8).account, to: StoreWorld.ProductID.proMonthly, at: ConsoleStage.now - Span.day)
             var odd = try #require(story.notifications.first)
             odd.payload["notificationType"] = .string("A_NEW_ONE")
-            try await stage.tell([odd])
-            let without = #"{"products":[{"product_id":"com.example.another","entitlements":["premium"]}]}"#
+            _ = story.buy(ConsoleStage.Person(8).account, StoreWorld.ProductID.season, at: ConsoleStage.now - Span.day)
+            try await stage.tell([odd, #require(story.notifications.last)])
+            let without =
+                #"{"products":[{"product_id":"\#(StoreWorld.ProductID.season)","entitlements":["premium"]}]}"#
             #expect(try await stage.client.send("PUT", "/v1/catalog", body: Array(without.utf8)).status == 200)
             let slash = try #require(URL(string: "\(stage.console)/"))
             try await stage.signIn(at: slash)
@@ -68,7 +70,10 @@ struct ConsoleOverviewTests {
             try await browser.wait("#seen", says: StoreWorld.ProductID.proMonthly)
             let said = try await stage.client.send("GET", "/v1/remarks").json
             let products = try #require(said["unmapped_products"] as? [[String: Any]])
-            #expect(try await browser.count("#seen code") == products.count)
+            let endless = try #require(said["products_without_duration"] as? [[String: Any]])
+            #expect(endless.map { $0["name"] as? String } == [StoreWorld.ProductID.season])
+            #expect(try await browser.count("#seen code") == products.count + endless.count)
+            try await browser.wait("#seen", says: "says no duration")
             try await browser.click("#seen ul:last-of-type button")
             try await browser.wait("dialog", says: "What it states")
             try await stage.expectCleanConsole()
