@@ -104,6 +104,16 @@ struct DeviceLedger: Sendable {
         }
     }
 
+    /// Whether somebody else bought a transaction's original here while they were logged in, it does not say so itself, and
+    /// the server has not said that it is the present customer's.
+    func isBoughtByAnother(_ transaction: DeviceTransaction) -> Bool {
+        let original = transaction.payload.originalTransactionID
+        guard bought.contains(where: { $0.originalTransactionID == original }), !isBoughtByCustomer(transaction) else {
+            return false
+        }
+        return memory(of: transaction)?.isTheirs(transaction) != true
+    }
+
     private var buyer: String? {
         let bought = book.transactions.values.filter { $0.payload.appTransactionID != nil && isOurs($0) }
         let last = bought.max {

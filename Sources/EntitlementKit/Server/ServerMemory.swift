@@ -138,6 +138,11 @@ struct ServerMemory: Sendable {
     /// The same of renewal information.
     func hasAnswered(_ renewal: DeviceRenewal) -> Bool { answeredRenewals.contains(renewal.payloadHash.hex) }
 
+    /// Whether the server has answered that a transaction, as it reads now, is the customer's.
+    func isTheirs(_ transaction: DeviceTransaction) -> Bool {
+        hasAnswered(transaction) && answered[transaction.payload.transactionID]?.isConflict == false
+    }
+
     /// The same of the statement that a book holds.
     func hasAnswered(_ transactionID: String, in book: StatementBook) -> Bool {
         book.transactions[transactionID].map(hasAnswered) ?? false

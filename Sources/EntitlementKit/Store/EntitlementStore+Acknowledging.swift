@@ -76,9 +76,9 @@ extension EntitlementStore {
         if waiting.contains(where: ledger.bearsAnotherToken) {
             own = Set(ledger.history(at: now, bound: bound).map(\.transactionID))
         }
-        return waiting.filter { !ledger.bearsAnotherToken($0) || own.contains($0.payload.transactionID) }.map {
-            PurchaseRecord($0, isSynced: ledger.hasAnswered($0))
-        }
+        return waiting.filter {
+            (!ledger.bearsAnotherToken($0) || own.contains($0.payload.transactionID)) && !ledger.isBoughtByAnother($0)
+        }.map { PurchaseRecord($0, isSynced: ledger.hasAnswered($0)) }
     }
 
     /// Tells listeners of what is new.

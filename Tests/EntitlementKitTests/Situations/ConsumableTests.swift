@@ -1,4 +1,5 @@
 import AppStorePayloads
+import EntitlementCore
 import Foundation
 import Testing
 
@@ -250,6 +251,44 @@ struct ConsumableTests {
         #expect(await wallet.granted == ["2"])
         await logIn()
         await eventually("told when she is back") { await wallet.granted == ["2", "1"] }
+    }
+
+    @Test(
+        "what one customer bought without a token is told to the next one only where the server says that it is theirs",
+        arguments: [true, false])
+    func boughtByAnother(_ isHis: Bool) async {
+        let coins = Statements.transaction("1", product: "coins", until: nil, app: nil, type: "Consumable")
+        let rig = KitRig {
+            $0.purchase = .success(.success(coins))
+        } configuration: {
+            $0.acknowledgedKinds = [.consumable]
+        }
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "a")
+        await rig.store.settled()
+        rig.server.edit { $0.mood = .unreachable }
+        let wallet = Wallet()
+        await wallet.listen(to: rig.store, acknowledging: false)
+        _ = await rig.store.purchase("coins")
+        await eventually("told to her") { await wallet.granted == ["1"] }
+        await rig.store.signOut()
+        await rig.store.settled()
+        await rig.store.identify(customerID: "bob", token: "b")
+        await rig.store.settled()
+        #expect(await wallet.granted == ["1"])
+        rig.server.edit {
+            $0.mood = .answers
+            if isHis {
+                let claim = ClaimFact(originalTransactionID: "1", customer: $0.number(of: "bob"))
+                $0.ownership.apply(.claim(claim), position: $0.position, recordedAt: .earliest)
+            }
+        }
+        await rig.store.applicationWillEnterForeground()
+        await rig.store.settled()
+        let toBob = isHis ? ["1"] : []
+        await eventually("told to him, or not") { await wallet.granted == ["1"] + toBob }
+        await rig.store.identify(customerID: "ann", token: "a")
+        await eventually("told to her when she is back") { await wallet.granted == ["1"] + toBob + ["1"] }
     }
 
     @Test("what was told while nobody was logged in, and not acknowledged, is told again to who logs in")
