@@ -137,6 +137,9 @@ extension EntitlementStore {
     private static let foresight: Int64 = 60_000
 
     private func scheduleBoundary(_ boundary: Timestamp?) {
+        // Read once, and before the calendar: time may pass between any two lines of this, and a later reading would put the
+        // alarm off by as much.
+        let uptime = uptime
         let left = boundary.map { clockGuard.wait(until: $0, wall: Timestamp(clock.now()), uptime: uptime) }
         let delay = left.map { min($0 > Self.foresight ? $0 - Self.foresight : $0, Self.longestSleep) }
         let due = delay.map { uptime + $0 }
