@@ -44,7 +44,9 @@ struct DeviceFold: Sendable {
         // none.
         facts.catalog = ledger.completed(ledger.catalog)
         var confirmedAt: [String: Timestamp] = [:]
-        if let memory { for original in facts.originals.keys { confirmedAt[original] = memory.confirmedAt } }
+        if let instant = memory?.confirmedAt {
+            for original in facts.originals.keys { confirmedAt[original] = instant }
+        }
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }
         hasAllFacts = memory.map { $0.isProven && $0.facts != nil } ?? false
         let told = answer?.originalTransactionIDs ?? []
@@ -62,7 +64,8 @@ struct DeviceFold: Sendable {
                 (ledger.book.renewals[original] ?? []).allSatisfy(memory.hasAnswered)
             {
                 // The store's own word still counts: that it lists it, and how it goes on at its end.
-                confirmedAt[original] = max(memory.confirmedAt, ledger.book.confirmed[original] ?? .earliest)
+                confirmedAt[original] = max(
+                    memory.confirmedAt ?? .earliest, ledger.book.confirmed[original] ?? .earliest)
                 for transaction in transactions { quoted.quote(transaction) }
                 for renewal in ledger.book.renewals[original] ?? [] {
                     quoted.originals[original, default: OriginalState()].join(

@@ -208,6 +208,12 @@ struct DeviceLedger: Sendable {
 
     // MARK: What the server says
 
+    /// Whether a position is beyond all that the server has told of before, so that what says it is newer than that.
+    func isBeyond(_ position: Int64, in environment: String) -> Bool {
+        let known = memories.filter { $0.answer.environment == environment }.compactMap(\.answer.vouchedPosition).max()
+        return known.map { position > $0 } ?? true
+    }
+
     /// Takes an answer about a customer, and what of the posted statements it answers; returns whether its log lacks what
     /// those before held: it is another one, which has to be told everything again, or has lost something.
     ///
@@ -216,7 +222,7 @@ struct DeviceLedger: Sendable {
     mutating func take(
         _ answer: ServerAnswer, _ results: PostingResults, to posted: SyncPosting, lastRequest: Int? = nil
     ) -> Bool {
-        heardAt = answer.at
+        if answer.isVouched { heardAt = answer.at }
         let number = posted.batch.number
         let isAnotherLog = memories.contains {
             $0.answer.environment == answer.environment && !$0.isOfFormerLog
@@ -338,7 +344,7 @@ struct DeviceLedger: Sendable {
     ///
     /// Not the latest of all answers: that clock may have been ahead for a while, and what it says now replaces what it said
     /// then, whomever it was about.
-    var lastAnswered: Timestamp? { heardAt ?? memories.last?.answer.at }
+    var lastAnswered: Timestamp? { heardAt ?? memories.last(where: \.answer.isVouched)?.answer.at }
 
     /// Takes what was kept on disk, beside what came before it could be read.
     mutating func restore(_ file: ServerFile) {

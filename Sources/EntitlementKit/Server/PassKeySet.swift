@@ -44,6 +44,9 @@ struct PassClaims: Sendable {
 
     let entitlements: [Entitlement]
     let issuedAt: Timestamp
+    let expiresAt: Timestamp
+    /// Up to where the log is believed.
+    let position: Int64
 }
 
 /// Believes of a server's answer what its pass states.
@@ -79,8 +82,12 @@ struct PassCheck: Sendable {
     }
 
     /// The answer as far as its pass vouches for it.
-    func limit(_ answer: ServerAnswer) -> ServerAnswer {
-        guard let claims = answer.pass.flatMap({ claims(of: $0, for: answer) }) else { return answer.unvouched }
+    ///
+    /// - Parameter isOld: whether a pass is one of long ago that somebody sends again, such as to set the clock back.
+    func limit(_ answer: ServerAnswer, isOld: (PassClaims) -> Bool = { _ in false }) -> ServerAnswer {
+        guard let claims = answer.pass.flatMap({ claims(of: $0, for: answer) }), !isOld(claims) else {
+            return answer.unvouched
+        }
         // Facts that give no more than the pass are as good as it, and tell more.
         let signed = Dictionary(claims.entitlements.map { ($0.id, $0.until) }, uniquingKeysWith: { first, _ in first })
         let isCovered = answer.given(at: answer.at).allSatisfy { given in
@@ -89,7 +96,7 @@ struct PassCheck: Sendable {
             }
             return until == nil || (given.until.map { $0 <= until ?? .endless } ?? false)
         }
-        return isCovered ? answer : answer.stating(claims)
+        return isCovered ? answer.vouched(by: claims) : answer.stating(claims)
     }
 
     private func claims(of pass: String, for answer: ServerAnswer) -> PassClaims? {
@@ -99,7 +106,8 @@ struct PassCheck: Sendable {
             isValid(key, signature, Data((parts[0] + "." + parts[1]).utf8)), let claims = Self.object(parts[1]),
             claims["iss"]?.text == PassDocument.issuer, claims["sub"]?.text == answer.customerID,
             claims["aud"]?.text == bundleID, claims["environment"]?.text == answer.environment,
-            let issued = claims["iat"]?.number
+            let issued = claims["iat"]?.number, let expires = claims["exp"]?.number,
+            let position = claims["position"]?.number
         else { return nil }
         let issuedAt = Timestamp(milliseconds: issued * 1000)
         // An answer of another time than its pass is put together from two.
@@ -110,7 +118,9 @@ struct PassCheck: Sendable {
                 id: id, state: row["state"]?.text ?? EntitlementState.active.rawValue, until: row["until"]?.instant,
                 productID: row["product_id"]?.text, source: row["source"]?.text ?? "unknown")
         }
-        return PassClaims(entitlements: entitlements ?? [], issuedAt: issuedAt)
+        return PassClaims(
+            entitlements: entitlements ?? [], issuedAt: issuedAt,
+            expiresAt: Timestamp(milliseconds: expires * 1000), position: position)
     }
 
     private static func object(_ part: String) -> WireValue? {

@@ -50,6 +50,9 @@ struct ServerAnswer: Sendable {
     /// What told whose device it is; `none` where nothing did.
     private(set) var proof: String
     let pass: String?
+    /// The position that counts of it: its own, or what its pass states where the app believes only what is signed; `nil` where
+    /// nobody has signed it then.
+    private(set) var vouchedPosition: Int64?
     /// The customer's facts, where this version can read them and what they are folded with.
     private(set) var facts: CustomerFacts?
     /// The numbers by which the facts mean people.
@@ -66,6 +69,7 @@ struct ServerAnswer: Sendable {
             let position = answer["position"]?.number, let at = answer["at"]?.instant
         else { return nil }
         (self.customerID, self.environment, self.position, self.at) = (customerID, environment, position, at)
+        vouchedPosition = position
         ledgerID = answer["ledger_id"]?.text
         entitlements = answer["entitlements"]?.entries.compactMap { Held($0) } ?? []
         timelines = answer["timeline"]?.entries.compactMap { Timeline($0) } ?? []
@@ -81,6 +85,9 @@ struct ServerAnswer: Sendable {
         for name in Self.passing { kept[name] = nil }
         self.kept = .object(kept)
     }
+
+    /// Whether what it says of time, and of what anybody holds, counts.
+    var isVouched: Bool { vouchedPosition != nil }
 
     /// Whether it tells everything of the customer, rather than only what was posted.
     var isProven: Bool { proof != ReconciliationDocument.Proof.none.rawValue }
@@ -104,12 +111,20 @@ struct ServerAnswer: Sendable {
         var answer = self
         (answer.entitlements, answer.timelines, answer.facts, answer.catalog) = ([], [], nil, nil)
         answer.proof = ReconciliationDocument.Proof.none.rawValue
+        answer.vouchedPosition = nil
+        return answer
+    }
+
+    /// The same where its pass vouches for all that it tells.
+    func vouched(by claims: PassClaims) -> ServerAnswer {
+        var answer = self
+        answer.vouchedPosition = claims.position
         return answer
     }
 
     /// The same with what its pass states, and no more.
     func stating(_ claims: PassClaims) -> ServerAnswer {
-        var answer = unvouched
+        var answer = unvouched.vouched(by: claims)
         answer.proof = proof
         answer.timelines = claims.entitlements.map { entitlement in
             let given = Interval(

@@ -28,8 +28,8 @@ struct ServerMemory: Sendable {
 
     /// The answer that stands.
     private(set) var answer: ServerAnswer
-    /// When the server last confirmed it, by its own clock.
-    private(set) var confirmedAt: Timestamp
+    /// When the server last confirmed it, by its own clock; `nil` where its word does not count.
+    private(set) var confirmedAt: Timestamp?
     private(set) var answered: [String: Answered] = [:]
     /// The number of the last request that had been made when it was answered; `nil` where that was not in this
     /// process.
@@ -44,7 +44,7 @@ struct ServerMemory: Sendable {
     init(_ answer: ServerAnswer, lastRequest: Int? = nil) {
         self.answer = answer
         self.lastRequest = lastRequest
-        confirmedAt = answer.at
+        confirmedAt = answer.confirmation
     }
 
     var customerID: String { answer.customerID }
@@ -67,11 +67,13 @@ struct ServerMemory: Sendable {
         answer = next
         self.lastRequest = lastRequest
         isOfFormerLog = false
-        confirmedAt = max(confirmedAt, next.at)
+        confirmedAt = [confirmedAt, next.confirmation].compactMap(\.self).max()
     }
 
     /// What was confirmed after an instant, by the disk alone, was confirmed when the answer came.
-    mutating func forgetConfirmation(after now: Timestamp) { if confirmedAt > now { confirmedAt = answer.at } }
+    mutating func forgetConfirmation(after now: Timestamp) {
+        if let confirmedAt, confirmedAt > now { self.confirmedAt = answer.confirmation }
+    }
 
     /// Joins what another process knows of the same customer.
     mutating func join(_ other: ServerMemory) {
@@ -86,7 +88,7 @@ struct ServerMemory: Sendable {
             return
         }
         if isLater { take(other.answer) }
-        confirmedAt = max(confirmedAt, other.confirmedAt)
+        confirmedAt = [confirmedAt, other.confirmedAt].compactMap(\.self).max()
         answered.merge(other.answered) { isLater ? $1 : $0 }
         answeredRenewals.formUnion(other.answeredRenewals)
     }
@@ -208,6 +210,11 @@ struct ServerMemory: Sendable {
     }
 }
 
+extension ServerAnswer {
+    /// When it confirmed what it says; `nil` where its word does not count.
+    fileprivate var confirmation: Timestamp? { isVouched ? at : nil }
+}
+
 extension [StatedTransaction] {
     fileprivate var newest: TransactionFact? {
         self.max { ($0.fact.signedDate ?? .earliest) < ($1.fact.signedDate ?? .earliest) }?.fact
@@ -222,7 +229,7 @@ extension ServerMemory: Encodable {
         guard let answer = row["answer"].flatMap({ ServerAnswer($0) }) else { return nil }
         self.init(check?.limit(answer) ?? answer)
         // When it was confirmed is not signed, and its pass says when that was made.
-        confirmedAt = check == nil ? row["confirmedAt"]?.instant ?? answer.at : answer.at
+        if check == nil, let instant = row["confirmedAt"]?.instant { confirmedAt = instant }
         answered = row["answered"]?.members.compactMapValues { $0.decoded(Answered.self) } ?? [:]
         isOfFormerLog = row["isOfFormerLog"]?.flag ?? false
         answeredRenewals = Set(row["answeredRenewals"]?.entries.compactMap(\.text) ?? [])
@@ -231,7 +238,7 @@ extension ServerMemory: Encodable {
     func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: CodingKeys.self)
         try members.encode(answer.kept, forKey: .answer)
-        try members.encode(confirmedAt, forKey: .confirmedAt)
+        try members.encodeIfPresent(confirmedAt, forKey: .confirmedAt)
         try members.encode(answered, forKey: .answered)
         if isOfFormerLog { try members.encode(true, forKey: .isOfFormerLog) }
         try members.encode(answeredRenewals.sorted(), forKey: .answeredRenewals)

@@ -14,6 +14,10 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     private(set) var signed = Timestamp.earliest
     /// The latest by the server's clock.
     private(set) var told = Timestamp.earliest
+    /// The latest that it ever was by the server's clock, unless that was put right, as it was last kept.
+    private var toldEver = Timestamp.earliest
+    /// The same in this process, and the uptime from which time goes on from it.
+    private var furthest: Anchor?
     /// The latest that the calendar clock said since the server last spoke, or that it has become by uptime since then.
     private(set) var claimed = Timestamp.earliest
     /// The server's instant, and the uptime in milliseconds at which it was heard; of this process alone.
@@ -62,6 +66,14 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         return instant.milliseconds - running.milliseconds
     }
 
+    /// Whether store and server have said that it was later than an instant, or as late.
+    func hasPassed(_ instant: Timestamp, uptime: Int64) -> Bool {
+        instant <= max(signed, reachedByServer(uptime))
+    }
+
+    /// The latest that it ever was by the server's clock.
+    private func reachedByServer(_ uptime: Int64) -> Timestamp { max(toldEver, furthest?.now(uptime) ?? .earliest) }
+
     private var latest: Timestamp { max(claimed, max(signed, told)) }
 
     /// The time without the calendar clock's present word.
@@ -83,8 +95,13 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     /// - Parameters:
     ///   - sent: the uptime at which it was asked, in milliseconds.
     ///   - uptime: that at which the answer came.
-    mutating func heard(_ instant: Timestamp, sent: Int64, uptime: Int64) {
+    ///   - isNewest: whether it is known to be later than all before it: where it is earlier by the server's clock, that clock
+    ///     was put right.
+    mutating func heard(_ instant: Timestamp, sent: Int64, uptime: Int64, isNewest: Bool = true) {
         claimed = .earliest
+        if isNewest || reachedByServer(uptime) < instant {
+            (toldEver, furthest) = (instant, Anchor(instant: instant, uptime: uptime))
+        }
         // It answered somewhere between the two; what fits into that is as good as its word.
         let latest = instant.adding(milliseconds: max(0, uptime - sent))
         if let current = anchor?.now(uptime), instant <= current,
@@ -129,6 +146,7 @@ struct ClockGuard: Encodable, Hashable, Sendable {
             let now = anchor.now(uptime)
             guard now > told.adding(milliseconds: Self.tolerance) else { return false }
             told = now
+            toldEver = reachedByServer(uptime)
         } else {
             if hasReturned(wall, uptime: uptime) {
                 correct(claimed: min(claimed, wall), uptime)
@@ -167,6 +185,7 @@ struct ClockGuard: Encodable, Hashable, Sendable {
     /// Takes what was kept on disk.
     mutating func restore(_ kept: ClockGuard, uptime: Int64) {
         signed = max(signed, kept.signed)
+        toldEver = max(toldEver, kept.toldEver)
         // What the server said in this process is newer than what it said before.
         guard anchor == nil else { return }
         told = max(told, kept.told)
@@ -179,9 +198,10 @@ struct ClockGuard: Encodable, Hashable, Sendable {
         signed = kept["signed"]?.instant ?? .earliest
         told = kept["told"]?.instant ?? .earliest
         claimed = kept["claimed"]?.instant ?? .earliest
+        toldEver = kept["toldEver"]?.instant ?? told
     }
 
     private enum CodingKeys: String, CodingKey {
-        case signed, told, claimed
+        case signed, told, claimed, toldEver
     }
 }

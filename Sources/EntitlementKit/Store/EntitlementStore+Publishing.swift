@@ -83,7 +83,7 @@ extension EntitlementStore {
         guard server != nil, ledger.environment == nil || ledger.storeEnvironment != nil else {
             return .offline(asOf: nil, reason: .syncOff)
         }
-        let asOf = ledger.memory?.confirmedAt.date
+        let asOf = ledger.memory?.confirmedAt?.date
         switch connection {
         case .live(let position): return .live(position: position)
         case .notYetAsked: return .offline(asOf: asOf, reason: .notYetAsked)

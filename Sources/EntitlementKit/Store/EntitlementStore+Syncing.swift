@@ -109,7 +109,10 @@ extension EntitlementStore {
         let sent = uptime
         switch await send(posting) {
         case .success(let (answer, results)):
-            clockGuard.heard(answer.at, sent: sent, uptime: uptime)
+            if let position = answer.vouchedPosition {
+                let isNewest = ledger.isBeyond(position, in: answer.environment)
+                clockGuard.heard(answer.at, sent: sent, uptime: uptime, isNewest: isNewest)
+            }
             await settle(posting, answer, results)
         case .failure(let failure): settle(posting, failure)
         }
@@ -196,7 +199,12 @@ extension EntitlementStore {
         }
         let results = PostingResults(
             wire, transactions: posting.transactions.count, renewals: posting.renewals.count)
-        return .success((ledger.passCheck?.limit(told) ?? told, results))
+        // A server whose clock was ahead, and was put right, goes on in its log.
+        let counted = ledger.passCheck?.limit(told) { pass in
+            clockGuard.hasPassed(pass.expiresAt, uptime: uptime)
+                && !ledger.isBeyond(pass.position, in: told.environment)
+        }
+        return .success((counted ?? told, results))
     }
 
     private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {

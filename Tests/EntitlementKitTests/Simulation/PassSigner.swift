@@ -35,6 +35,7 @@ struct PassSigner: Sendable {
         let claims: [String: WireValue] = [
             "iss": .string("rightful"), "sub": answer["customer_id"] ?? .null, "aud": .string(Statements.bundleID),
             "environment": answer["environment"] ?? .null, "iat": .int(at.milliseconds / 1000),
+            "position": answer["position"] ?? .null, "exp": .int(at.milliseconds / 1000 + 86_400),
             "entitlements": .array(given),
         ]
         guard let header = try? WireJSON.encode(["alg": "ES256", "kid": "k"]),
