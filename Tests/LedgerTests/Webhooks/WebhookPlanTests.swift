@@ -85,6 +85,59 @@ struct WebhookPlanTests {
         }
     }
 
+    @Test(
+        "what is noted costs no more where much waits of which the statistics know nothing", arguments: [false, true])
+    func noting(_ isAnalysed: Bool) async throws {
+        let ledger = try await TestLedger()
+        let (owner, bulk, noted) = (try await ledger.database.owner(), 6_000, 64)
+        try await owner.execute(
+            script: """
+                ALTER TABLE webhook_delivery SET (autovacuum_enabled = false);
+                INSERT INTO webhook_endpoint (ledger_id, endpoint, position, app, types)
+                VALUES (1, 'we_1', 1, '', ARRAY[1, 2]::smallint[]);
+                INSERT INTO webhook_message (ledger_id, type, app, environment, identity, position, at)
+                SELECT 1, 2, '', 1, 1 + n / 2, n, clock_timestamp() FROM generate_series(1, \(bulk)) AS n;
+                INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, state)
+                SELECT 1, 'we_1', number, identity, environment, 2 FROM webhook_message;
+                \(isAnalysed ? "ANALYZE;" : "")
+                UPDATE webhook_delivery SET state = 1,
+                    due_at = CASE WHEN number % 2 = 0 OR number = 1 THEN clock_timestamp() END;
+                INSERT INTO webhook_line (ledger_id, endpoint, identity, environment, sequence, waiting)
+                SELECT 1, 'we_1', identity, environment, 0, count(*) FROM webhook_message GROUP BY identity, environment;
+                UPDATE webhook_endpoint SET due_at = clock_timestamp();
+                """)
+        // One session, which tells what it has read when it is asked to.
+        let pool = ledger.database.pool(connections: 1)
+        func read() async throws -> Int64 {
+            _ = try await pool.withConnection { try $0.query("SELECT pg_stat_force_next_flush()") }
+            return try await pool.withConnection { connection in
+                try connection.query(
+                    """
+                    SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'webhook_delivery'
+                    """
+                ).row(0).int(0)
+            }
+        }
+        let register = DeliveryRegister(pool: pool)
+        let due = try await register.take(limit: noted)
+        try #require(due.count == noted)
+        let before = try await read()
+        let instant = Timestamp(milliseconds: Int64(1_800_000_000_000))
+        try await register.note(
+            due.map {
+                DeliveryOutcome(
+                    endpoint: $0.endpoint, number: $0.number, messageID: $0.id, result: .delivered, at: instant,
+                    status: 200, failure: nil)
+            })
+        #expect(try await read() - before < Int64(noted * 20))
+        // The second of each customer is due now; the first message is its customer's only one.
+        let left = try await owner.query(
+            "SELECT count(*) FROM webhook_delivery WHERE due_at <= clock_timestamp() AND NOT is_taken"
+        ).row(0).int(0)
+        #expect(left == Int64(bulk / 2 + 1 - noted + noted - 1))
+        await pool.close()
+    }
+
     @Test("a page of what is old goes whatever the order of its numbers, and what is not old stays")
     func numbers() async throws {
         let ledger = try await TestLedger()

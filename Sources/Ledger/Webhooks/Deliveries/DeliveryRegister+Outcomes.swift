@@ -70,14 +70,14 @@ extension DeliveryRegister {
                 try Outbox.lock(Set(deliveries.map(\.endpoint)), on: connection)
                 try connection.query(
                     """
-                    WITH given AS (
+                    WITH told AS MATERIALIZED (
+                        SELECT * FROM unnest($2::text[], $3::bigint[], $4::text[]) AS told (endpoint, number, message)
+                    ), found AS MATERIALIZED (\(Self.finding) AND delivery.due_at IS NOT NULL OFFSET 0) AS held
+                    ), given AS (
                         UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp(), is_taken = false
-                        FROM unnest($2::text[], $3::bigint[], $4::text[]) AS back (endpoint, number, id)
-                        JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = back.number
-                            AND message.id::text = back.id
-                        WHERE delivery.ledger_id = $1 AND delivery.endpoint = back.endpoint
-                            AND delivery.number = back.number AND delivery.due_at IS NOT NULL
-                            AND delivery.state = \(Self.waiting)
+                        FROM found
+                        WHERE delivery.ledger_id = $1 AND delivery.endpoint = found.endpoint
+                            AND delivery.number = found.number
                         RETURNING delivery.endpoint
                     )
                     UPDATE webhook_endpoint SET due_at = least(due_at, clock_timestamp()),
@@ -91,6 +91,21 @@ extension DeliveryRegister {
             }
         }
     }
+
+    /// Finds what waits of what is `told`, each by its key; what names another message under its number, as after a backup was
+    /// restored, is not found.
+    ///
+    /// The planner is left no choice. While its statistics say that nothing waits, it would rather look at each delivery that
+    /// waits, and go through all that is told for it.
+    private static let finding = """
+        SELECT told.* FROM told CROSS JOIN LATERAL (
+            SELECT FROM webhook_message AS message
+            WHERE message.ledger_id = $1 AND message.number = told.number AND message.id::text = told.message OFFSET 0
+        ) AS known CROSS JOIN LATERAL (
+            SELECT FROM webhook_delivery AS delivery
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = told.endpoint AND delivery.number = told.number
+                AND delivery.state = \(waiting)
+        """
 
     /// One customer's deliveries to an endpoint, in one environment.
     private struct Line: Hashable, Comparable {
@@ -109,25 +124,25 @@ extension DeliveryRegister {
     ) throws -> [Line: Int64] {
         let rows = try connection.query(
             """
+            WITH told AS MATERIALIZED (
+                SELECT * FROM unnest(
+                    $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[],
+                    $9::bigint[], $10::text[]
+                ) AS told (endpoint, number, state, pause, at, status, failure, tried, message)
+            ), outcome AS MATERIALIZED (\(finding) OFFSET 0) AS held
+            )
             UPDATE webhook_delivery AS delivery SET
                 state = outcome.state, attempts = delivery.attempts + outcome.tried, is_taken = false,
                 due_at = CASE WHEN NOT EXISTS (
                     SELECT FROM webhook_delivery AS earlier WHERE earlier.ledger_id = $1 AND delivery.identity <> 0
                         AND earlier.endpoint = delivery.endpoint AND earlier.identity = delivery.identity
                         AND earlier.environment = delivery.environment AND earlier.number < delivery.number
-                        AND earlier.state = \(waiting) AND earlier.identity <> 0
+                        AND \(Outbox.isInLine("earlier"))
                 ) THEN clock_timestamp() + outcome.pause * interval '1 ms' END,
                 first_at = coalesce(delivery.first_at, outcome.at), last_at = outcome.at, status = outcome.status,
                 failure = outcome.failure
-            FROM unnest(
-                $2::text[], $3::bigint[], $4::smallint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::text[],
-                $9::bigint[], $10::text[]
-            ) AS outcome (endpoint, number, state, pause, at, status, failure, tried, message)
+            FROM outcome
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = outcome.endpoint AND delivery.number = outcome.number
-                AND delivery.state = \(waiting)
-                AND outcome.message = (
-                    SELECT id::text FROM webhook_message AS message
-                    WHERE message.ledger_id = $1 AND message.number = outcome.number)
             RETURNING delivery.endpoint, delivery.identity, delivery.environment, delivery.state
             """,
             [
@@ -165,16 +180,19 @@ extension DeliveryRegister {
             """, named + [.intArray(lines.map { ended[$0] ?? 0 })])
         try connection.query(
             """
-            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
-            FROM unnest($2::text[], $3::bigint[], $4::smallint[]) AS key (endpoint, identity, environment)
-            CROSS JOIN LATERAL (
-                SELECT waiting.number FROM webhook_delivery AS waiting
-                WHERE waiting.ledger_id = $1 AND waiting.endpoint = key.endpoint AND waiting.identity = key.identity
-                    AND waiting.environment = key.environment AND waiting.state = \(waiting) AND waiting.identity <> 0
-                ORDER BY waiting.number LIMIT 1
-            ) AS next
-            WHERE delivery.ledger_id = $1 AND delivery.endpoint = key.endpoint AND delivery.number = next.number
-                AND delivery.due_at IS NULL
+            WITH next AS MATERIALIZED (
+                SELECT key.endpoint, first.number
+                FROM unnest($2::text[], $3::bigint[], $4::smallint[]) AS key (endpoint, identity, environment)
+                CROSS JOIN LATERAL (
+                    SELECT waiting.number, waiting.due_at FROM webhook_delivery AS waiting
+                    WHERE waiting.ledger_id = $1 AND waiting.endpoint = key.endpoint AND waiting.identity = key.identity
+                        AND waiting.environment = key.environment AND \(Outbox.isInLine("waiting"))
+                    ORDER BY waiting.identity, waiting.environment, waiting.number LIMIT 1
+                ) AS first
+                WHERE first.due_at IS NULL
+            )
+            UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp() FROM next
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = next.endpoint AND delivery.number = next.number
             """, named)
     }
 }

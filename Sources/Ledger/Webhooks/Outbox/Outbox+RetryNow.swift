@@ -26,14 +26,15 @@ extension Outbox {
         var left = limit
         for endpoint in endpoints where left > 0 {
             let named: [PostgresValue] = [.int(ledgerID), .text(endpoint)]
-            // The instant is one for the whole statement, so that the index leads past what is due already.
+            // The instant is one for the whole statement, so that the index leads past what is due already. Whatever has an
+            // instant waits; were that said once more, the index of all that waits could be taken, which has no order of time.
             let hurried = try connection.query(
                 """
                 UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
                 WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number IN (
                     SELECT later.number FROM webhook_delivery AS later
                     WHERE later.ledger_id = $1 AND later.endpoint = $2 AND later.due_at > statement_timestamp()
-                        AND later.state = \(DeliveryState.waiting.number) AND NOT later.is_taken
+                        AND NOT later.is_taken
                     ORDER BY later.due_at LIMIT \(left))
                 """, named
             ).affectedRows

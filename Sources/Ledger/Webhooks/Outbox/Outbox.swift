@@ -133,6 +133,13 @@ enum Outbox {
             }
     }
 
+    /// Whether a delivery waits in a customer's line, as the index `webhook_delivery_line` says it.
+    static func isInLine(_ delivery: String) -> String {
+        """
+        CASE WHEN \(delivery).state = \(DeliveryState.waiting.number) THEN \(delivery).identity <> 0 ELSE false END
+        """
+    }
+
     /// Sets that something of an endpoint is due now.
     private static let nowDue = "due_at = clock_timestamp(), clock_at = greatest(clock_at, clock_timestamp())"
 
@@ -173,7 +180,7 @@ enum Outbox {
                 SELECT line.identity, line.environment, head.number FROM line CROSS JOIN LATERAL (
                     SELECT waiting.number FROM webhook_delivery AS waiting
                     WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = line.identity
-                        AND waiting.environment = line.environment AND waiting.state = \(waiting) AND waiting.identity <> 0
+                        AND waiting.environment = line.environment AND \(isInLine("waiting"))
                     ORDER BY waiting.number LIMIT 1
                 ) AS head
             ), moved AS MATERIALIZED (
@@ -182,7 +189,7 @@ enum Outbox {
                 SELECT later.number, false FROM first CROSS JOIN LATERAL (
                     SELECT waiting.number FROM webhook_delivery AS waiting
                     WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = first.identity
-                        AND waiting.environment = first.environment AND waiting.state = \(waiting) AND waiting.identity <> 0
+                        AND waiting.environment = first.environment AND \(isInLine("waiting"))
                         AND waiting.number > first.number AND waiting.due_at IS NOT NULL
                 ) AS later
             )
