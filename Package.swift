@@ -120,7 +120,7 @@ let migrations = [
 
 /// The files of Sources/ConsoleAssets that the binary carries.
 let consoleFiles = [
-    "index.html", "console.css", "icon.svg",
+    "index.html", "console.css", "screens.css", "icon.svg",
     "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "find.js",
     "look.js", "customer.js", "attention.js", "lanes.js", "said.js", "sentence.js", "picture.js", "sliders.js",
     "history.js",

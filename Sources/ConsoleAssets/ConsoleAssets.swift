@@ -24,6 +24,7 @@ package enum ConsoleAssets {
     package static let all: [ConsoleAsset] = [
         page,
         ConsoleAsset("console.css", PackageResources.console_css),
+        ConsoleAsset("screens.css", PackageResources.screens_css),
         ConsoleAsset("icon.svg", PackageResources.icon_svg),
         ConsoleAsset("main.js", PackageResources.main_js),
         ConsoleAsset("early.js", PackageResources.early_js),

@@ -13,6 +13,16 @@ const main = el("main", { id: "main", tabindex: "-1" });
 let view = null;
 let drawn = 0;
 
+// What charts and the catalog look like, which comes with the first of them.
+let looks;
+const withLooks = (module) => {
+  looks ??= new Promise((done) => {
+    const href = new URL("screens.css", import.meta.url);
+    document.head.append(el("link", { rel: "stylesheet", href, onload: done, onerror: done }));
+  });
+  return Promise.all([module, looks]).then(([loaded]) => loaded);
+};
+
 // The screens that are not that of a customer: who may see each, and what shows it, which comes when it is wanted.
 const screens = {
   service: {
@@ -21,11 +31,11 @@ const screens = {
   },
   charts: {
     isOffered: () => may("events:read"),
-    load: async () => (await import("./charts.js")).ChartsView,
+    load: async () => (await withLooks(import("./charts.js"))).ChartsView,
   },
   catalog: {
     isOffered: () => may("customers:read"),
-    load: async () => (await import("./catalog.js")).CatalogView,
+    load: async () => (await withLooks(import("./catalog.js"))).CatalogView,
   },
 };
 
