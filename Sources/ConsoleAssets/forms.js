@@ -10,7 +10,7 @@ import { eventWords } from "./history.js";
 import { ownerOf } from "./lanes.js";
 import { ownersPage } from "./said.js";
 import { sides, steps } from "./steps.js";
-import { dayText, fieldInstant, millis, timeText } from "./time.js";
+import { dayText, fieldInstant, millis, secondOf, timeText } from "./time.js";
 import { words } from "./words.js";
 
 export { exportAll } from "./saving.js";
@@ -33,6 +33,16 @@ export function reasonField() {
   // Spaces are no reason.
   reason.addEventListener("input", () => reason.setCustomValidity(reason.value.trim() === "" ? say.noReason : ""));
   return reason;
+}
+
+// Says beneath when that is, with the zone.
+function untilField(until) {
+  const read = el("output", { id: "until-read", for: "until" });
+  until.addEventListener("input", () => {
+    const instant = fieldInstant(until.value);
+    show(read, instant !== null && [timeText(instant), secondOf(instant) !== null && ` ${say.twice}`]);
+  });
+  return [field(say.until, until, say.untilHint), read];
 }
 
 // An id of which nobody has heard is a slip, more often than not.
@@ -58,7 +68,7 @@ export async function grant(view) {
   });
   steps(view, say.grant, [
     field(say.entitlement, entitlement), list,
-    field(say.until, until, say.untilHint), field(say.reason, reason, say.reasonHint),
+    untilField(until), field(say.reason, reason, say.reasonHint),
   ], {
     preview: async () => [
       await stranger(view, view.view.customer),

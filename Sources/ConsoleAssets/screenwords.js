@@ -180,6 +180,7 @@ export const screenWords = {
     entitlement: "Entitlement",
     until: "Until",
     untilHint: "Left empty, it has no end.",
+    twice: "(the first of two: the clocks are put back then; for the second show times in UTC, at the top)",
     reason: "Why",
     reasonHint: "Kept in the log for good: name nobody in it.",
     whichGrant: "Which grant",

@@ -104,7 +104,7 @@ export class Sliders {
   }
 
   typeAt() {
-    const instant = this.atField.value === "" ? null : fieldInstant(this.atField.value);
+    const instant = this.atField.value === "" ? null : fieldInstant(this.atField.value, this.state.at ?? this.state.now);
     this.handlers.at(instant);
   }
 

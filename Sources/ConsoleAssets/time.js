@@ -19,7 +19,10 @@ function formatter(options, utc) {
   return new Intl.DateTimeFormat(words.locale, { ...options, timeZone: utc ? "UTC" : undefined });
 }
 
-const long = { day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+// With the zone: an hour comes twice where clocks are put back, and who is told of it may live by another one.
+const long = {
+  day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short",
+};
 const brief = { day: "numeric", month: "short", year: "numeric" };
 
 const formatters = new Map();
@@ -31,7 +34,7 @@ function format(name, options, ms, utc) {
 }
 
 export function timeText(ms) {
-  return format("long", long, ms, inUTC) + (inUTC ? " UTC" : "");
+  return format("long", long, ms, inUTC);
 }
 
 export function dayText(ms) {
@@ -49,6 +52,7 @@ export function timeElement(ms) {
 
 export const millis = (text) => (text === null || text === undefined ? null : Date.parse(text));
 
+const day = 86400000;
 const two = (number, digits = 2) => String(number).padStart(digits, "0");
 
 // As the field of a date and a time has it.
@@ -72,7 +76,19 @@ export function instantOf(text) {
   return Number.isNaN(ms) ? null : ms;
 }
 
-export function fieldInstant(text) {
+// Of a time that comes twice it is the first, or the second where the clocks are then as they are at `near`.
+export function fieldInstant(text, near) {
   const ms = Date.parse(inUTC ? `${text}Z` : text);
-  return Number.isNaN(ms) ? null : ms;
+  if (Number.isNaN(ms)) return null;
+  const again = secondOf(ms);
+  return again !== null && near !== undefined && ahead(again) === ahead(near) ? again : ms;
+}
+
+// How far clocks are ahead of UTC.
+const ahead = (ms) => -60000 * new Date(ms).getTimezoneOffset();
+
+// When clocks that were put back say the same once more; `null` where they do not.
+export function secondOf(ms) {
+  const again = ms + ahead(ms) - ahead(ms + day);
+  return !inUTC && again > ms && fieldValue(again) === fieldValue(ms) ? again : null;
 }
