@@ -124,7 +124,7 @@ export function openDialog(title, closeText, body, name) {
   const opener = successor(document.activeElement);
   const id = `dialog-${++lastID}`;
   const dialog = el("dialog", { class: name, "aria-labelledby": id },
-    el("div", { class: "bar" }, el("h2", { id }, title), button(closeText, () => dialog.close(), { class: "quiet" })), body);
+    button(closeText, () => dialog.close(), { class: "quiet close" }), el("h2", { id }, title), body);
   dialog.addEventListener("close", () => {
     dialog.remove();
     // It may have been made anew in the meantime, as everything is that shows the present.
