@@ -324,7 +324,10 @@ function text(options) {
     .format(date);
 }
 
-const utc = (year, month = 0, date = 1, hours = 0) => new Date(Date.UTC(year, month, date, hours));
+// Year, month and day of an instant in the zone in which it is written, and when a day of it begins.
+const partsOf = (date) => (usesUTC() ? [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
+  : [date.getFullYear(), date.getMonth(), date.getDate()]);
+const begin = (year, month = 0, date = 1) => new Date(usesUTC() ? Date.UTC(year, month, date) : new Date(year, month, date));
 
 const hours = (count) => ({
   about: count * hour,
@@ -333,21 +336,18 @@ const hours = (count) => ({
   text: text({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
 });
 
-const days = (count) => ({ ...hours(24 * count), text: text({ day: "numeric", month: "short" }) });
-
-const months = (count) => ({
-  about: count * 30 * day,
-  first: (date) => utc(date.getUTCFullYear(), Math.floor(date.getUTCMonth() / count) * count),
-  next: (date) => utc(date.getUTCFullYear(), date.getUTCMonth() + count),
-  text: (date) => new Intl.DateTimeFormat(words.locale, { month: "short", year: "numeric", timeZone: "UTC" }).format(date),
+// Steps of days, months or years: where the first of them is, and the next, of what year, month and day one is in.
+const calendar = (about, first, next, options) => ({
+  about: about * day, first: (date) => begin(...first(...partsOf(date))), next: (date) => begin(...next(...partsOf(date))), text: text(options),
 });
 
-const years = (count) => ({
-  about: count * 365 * day,
-  first: (date) => utc(Math.floor(date.getUTCFullYear() / count) * count),
-  next: (date) => utc(date.getUTCFullYear() + count),
-  text: (date) => String(date.getUTCFullYear()),
-});
+const days = (count) => calendar(count, (year, month, date) => [year, month, date - (Date.UTC(year, month, date) / day) % count],
+  (year, month, date) => [year, month, date + count], { day: "numeric", month: "short" });
+
+const months = (count) => calendar(count * 30, (year, month) => [year, Math.floor(month / count) * count],
+  (year, month) => [year, month + count], { month: "short", year: "numeric" });
+
+const years = (count) => calendar(count * 365, (year) => [Math.floor(year / count) * count], (year) => [year + count], { year: "numeric" });
 
 const steps = [
   hours(1), hours(6), days(1), days(2), days(7), days(14), months(1), months(3), months(6), years(1), years(2), years(5),

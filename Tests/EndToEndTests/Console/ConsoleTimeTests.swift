@@ -57,4 +57,38 @@ struct ConsoleTimeTests {
             try await stage.expectCleanConsole()
         }
     }
+
+    @Test("a line of the picture that names a day, a month or a year stands where that begins, in either zone")
+    func lines() async throws {
+        try await ConsoleStage.with { stage in
+            try await stage.browser.open(stage.console)
+            let found = try await stage.browser.send(
+                "POST", "execute/async",
+                [
+                    "script": """
+                    const done = arguments[arguments.length - 1];
+                    (async () => {
+                        const [{ Scale }, { dayText, setUTC, timeText }] = await Promise.all(["picture", "time"].map((name) =>
+                            import(new URL(`console/assets/1/${name}.js`, document.baseURI))));
+                        const texts = [];
+                        // Across the day on which clocks are put back in Berlin.
+                        const [day, middle] = [86400000, Date.UTC(2026, 9, 22, 7)];
+                        for (const isUTC of [false, true]) for (const days of [7, 31, 92, 366, 3660]) {
+                            setUTC(isUTC);
+                            const scale = new Scale(middle - days * day / 2, middle + days * day / 2, 1000);
+                            for (const { at, text } of scale.ticks()) {
+                                const isRight = timeText(at).includes(" at 00:00 ") && dayText(at).includes(text)
+                                    && (days < 366 || dayText(at).startsWith("1 "));
+                                texts.push(isRight ? "" : `${text} at ${timeText(at)}`);
+                            }
+                        }
+                        done([texts.length, texts.filter(Boolean)]);
+                    })();
+                    """, "args": [Any](),
+                ])
+            let lines = try #require(found as? [Any])
+            #expect(try #require(lines.first as? NSNumber).intValue > 40)
+            #expect(lines.last as? [String] == [])
+        }
+    }
 }
