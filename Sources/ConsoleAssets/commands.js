@@ -1,7 +1,7 @@
 // What the key that is signed in may put right.
 
 import { fileProblem, may, mayEverywhere, mayInEveryApp } from "./api.js";
-import { announce, button, el } from "./dom.js";
+import { announce, button, el, styled } from "./dom.js";
 import { isOfAppStore } from "./find.js";
 import { ownerOf } from "./lanes.js";
 import { words } from "./words.js";
@@ -58,7 +58,7 @@ function formOpener(view) {
     if (view.isOpening) return;
     view.isOpening = true;
     try {
-      const forms = await import("./forms.js");
+      const forms = await styled(import("./forms.js"));
       if (view.isClosed) return;
       view.problem.textContent = "";
       forms[name](view, ...needed);

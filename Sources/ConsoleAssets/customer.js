@@ -3,7 +3,7 @@
 import { fileProblem, get, may, path, Unreachable } from "./api.js";
 import { adjust } from "./address.js";
 import { Attention } from "./attention.js";
-import { announce, button, el, show, showChanged } from "./dom.js";
+import { announce, button, el, show, showChanged, styled } from "./dom.js";
 import { environmentTag, isPinned, remember, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
 import { patterns, Picture } from "./picture.js";
@@ -368,7 +368,7 @@ export class CustomerView {
   // How an event is shown comes when one is opened.
   async showEvent(position) {
     try {
-      await (await import("./event.js")).openEvent(position, this);
+      await (await styled(import("./event.js"))).openEvent(position, this);
     } catch (error) {
       this.problem.textContent = fileProblem(error);
     }

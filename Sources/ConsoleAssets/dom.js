@@ -75,6 +75,16 @@ export function eventNumber(position, open) {
   return open ? button(text, () => open(position), { class: "link" }) : el("span", { class: "soft" }, text);
 }
 
+// What other screens and dialogs look like comes with the first of them that is opened.
+let looks;
+export function styled(module) {
+  looks ??= new Promise((done) => {
+    const onerror = () => done(looks = null);
+    document.head.append(el("link", { rel: "stylesheet", href: new URL("screens.css", import.meta.url), onload: done, onerror }));
+  });
+  return Promise.all([module, looks]).then(([loaded]) => loaded);
+}
+
 let lastID = 0;
 
 // A label and its field, tied to one another; `within` is what the field stands in, where that is more than itself.

@@ -2,7 +2,7 @@
 
 import { currentSession, fileProblem, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
-import { announce, announcer, button, el, field, openDialog, show } from "./dom.js";
+import { announce, announcer, button, el, field, openDialog, show, styled } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
 import { environmentChoice, finder, forgetAll } from "./find.js";
@@ -13,29 +13,19 @@ const main = el("main", { id: "main", tabindex: "-1" });
 let view = null;
 let drawn = 0;
 
-// What charts and the catalog look like, which comes with the first of them.
-let looks;
-const withLooks = (module) => {
-  looks ??= new Promise((done) => {
-    const href = new URL("screens.css", import.meta.url);
-    document.head.append(el("link", { rel: "stylesheet", href, onload: done, onerror: done }));
-  });
-  return Promise.all([module, looks]).then(([loaded]) => loaded);
-};
-
 // The screens that are not that of a customer: who may see each, and what shows it, which comes when it is wanted.
 const screens = {
   service: {
     isOffered: () => may("events:read"),
-    load: async () => (await import("./overview.js")).Overview,
+    load: async () => (await styled(import("./overview.js"))).Overview,
   },
   charts: {
     isOffered: () => may("events:read"),
-    load: async () => (await withLooks(import("./charts.js"))).ChartsView,
+    load: async () => (await styled(import("./charts.js"))).ChartsView,
   },
   catalog: {
     isOffered: () => may("customers:read"),
-    load: async () => (await withLooks(import("./catalog.js"))).CatalogView,
+    load: async () => (await styled(import("./catalog.js"))).CatalogView,
   },
 };
 
