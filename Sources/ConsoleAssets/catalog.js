@@ -106,14 +106,15 @@ export class CatalogView {
     this.mayChange = mayEverywhere("catalog:write");
     this.intro.textContent = this.mayChange ? say.text : say.readOnly;
     this.origin.textContent = this.current.position > 0 ? say.since(this.current.position) : say.none;
-    const before = new Map(this.current.products.map((one) => [one.product_id, one]));
-    const after = new Set(this.draft.products.map((one) => one.product_id));
-    const rows = [
-      ...this.draft.products.map((product) => {
-        const known = before.get(product.product_id);
-        return { product, mark: !known ? "added" : isSame(known, product) ? null : "changed" };
+    const before = new Set(this.current.products.map((one) => one.product_id));
+    const after = new Map(this.draft.products.map((one) => [one.product_id, one]));
+    // What is removed stays where it was, for whoever puts it back.
+    const rows = this.rows = [
+      ...this.current.products.map((known) => {
+        const product = after.get(known.product_id);
+        return { product: product ?? known, mark: !product ? "removed" : isSame(known, product) ? null : "changed" };
       }),
-      ...this.current.products.filter((one) => !after.has(one.product_id)).map((product) => ({ product, mark: "removed" })),
+      ...this.draft.products.filter((one) => !before.has(one.product_id)).map((product) => ({ product, mark: "added" })),
     ];
     show(this.table, rows.length === 0 ? el("p", { class: "soft" }, say.empty)
       : paged(rows, 50, words, (shown) => el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say.products },
@@ -133,10 +134,11 @@ export class CatalogView {
       el("td", {}, entitlements.length === 0 ? words.nothing : entitlements.join(", ")),
       el("td", {}, duration ?? say.asSold), el("td", {}, sold.join(", ")),
       this.mayChange && el("td", {}, el("div", { class: "buttons" }, mark === "removed"
-        ? button(say.putBack, () => this.edit({ ...this.draft, products: [...this.draft.products, copy(product)] }), { class: "quiet" })
+        ? button(say.putBack, () => this.edit({ ...this.draft, products: this.rows.filter((one) => one.mark !== "removed" || one.product === product)
+          .map((one) => copy(one.product)) }), { class: "quiet", id: `turn-${id}`, "aria-label": say.putBackOf(id) })
         : [button(say.edit, () => this.editProduct(product), { class: "quiet", "aria-label": say.editOf(id) }),
           button(say.remove, () => this.edit({ ...this.draft, products: this.draft.products.filter((one) => one.product_id !== id) }),
-            { class: "quiet", "aria-label": say.removeOf(id) })])));
+            { class: "quiet", id: `turn-${id}`, "aria-label": say.removeOf(id) })])));
   }
 
   editProduct(product) {

@@ -54,11 +54,7 @@ export class CustomerView {
     const { customer, environment } = this.view;
     const turn = () => label(setPinned(customer, environment, !isPinned(customer, environment)));
     const pin = button("", turn, { class: "quiet", id: "pin" });
-    const label = () => {
-      const isOn = isPinned(customer, environment);
-      pin.textContent = isOn ? words.unpin : words.pin;
-      pin.setAttribute("aria-pressed", isOn);
-    };
+    const label = () => { pin.textContent = isPinned(customer, environment) ? words.unpin : words.pin; };
     label();
     show(this.main, patterns(),
       el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer), environmentTag(environment), pin),
@@ -120,6 +116,8 @@ export class CustomerView {
 
   // Another instant, or another knowledge: everything on the screen follows.
   set(change) {
+    // A field that goes with the page is left once more.
+    if (this.isClosed) return;
     this.view = { ...this.view, ...change };
     adjust(this.view);
     this.sliders.refuse("");

@@ -43,14 +43,18 @@ function successor(node) {
   };
 }
 
-// Puts other children in the place of those that are there; what has the focus keeps it.
+// Puts other children in the place of those that are there; what has the focus keeps it, and what it stood in has it where
+// there is nothing like it any more.
 export function show(node, ...children) {
   const held = node !== document.activeElement && node.contains(document.activeElement) ? document.activeElement : null;
   const find = successor(held);
   const made = document.createDocumentFragment();
   add(made, children);
   node.replaceChildren(made);
-  if (held) find()?.focus({ preventScroll: true });
+  if (!held) return;
+  const next = find() ?? node;
+  if (next === node && !node.hasAttribute("tabindex")) node.tabIndex = -1;
+  next.focus({ preventScroll: true });
 }
 
 // The same, where anything differs: what is read aloud when it changes is not read again as it was.
@@ -60,8 +64,10 @@ export function showChanged(node, ...children) {
   if (!made.isEqualNode(node)) show(node, [...made.childNodes]);
 }
 
+// One that cannot be used says so by `aria-disabled`: it keeps the focus, and does nothing.
 export function button(text, onclick, properties) {
-  return el("button", { type: "button", onclick, ...properties }, text);
+  const press = (event) => event.currentTarget.ariaDisabled !== "true" && onclick(event);
+  return el("button", { type: "button", onclick: press, ...properties }, text);
 }
 
 // What may be wider than the screen: it is moved by itself, by the keyboard as well.
@@ -99,7 +105,17 @@ export function field(label, input, hint, within = input) {
   return el("div", { class: "field" }, parts);
 }
 
-// Told to who hears the page rather than sees it.
+// Says of a field that what stands in it is wrong, and where it is told why, until something else is written there.
+export function blame(input, problem) {
+  problem.id ||= `problem-${++lastID}`;
+  input.setAttribute("aria-errormessage", problem.id);
+  input.ariaInvalid = "true";
+  input.addEventListener("input", () => { input.ariaInvalid = null; }, { once: true });
+}
+
+// Told to who hears the page rather than sees it, and gone when it was heard: soon it is so no more.
+const heardAfter = 5000;
+let silence;
 const status = el("div", { role: "status", class: "aside" });
 
 export function announcer() {
@@ -108,6 +124,8 @@ export function announcer() {
 
 export function announce(text) {
   status.textContent = text;
+  clearTimeout(silence);
+  silence = setTimeout(() => { status.textContent = ""; }, heardAfter);
 }
 
 // A list of which a page is shown at a time.
@@ -121,9 +139,9 @@ export function paged(items, size, words, render) {
     show(
       list, render(shown, page * size),
       last > 0 && el("nav", { class: "pages", "aria-label": words.pages },
-        button(words.newer, () => { page -= 1; draw(); }, { disabled: page === 0 }),
+        button(words.newer, () => { page -= 1; draw(); }, { "aria-disabled": page === 0 && "true" }),
         el("span", {}, words.pageOf(page + 1, last + 1, items.length)),
-        button(words.older, () => { page += 1; draw(); }, { disabled: page === last })));
+        button(words.older, () => { page += 1; draw(); }, { "aria-disabled": page === last && "true" })));
   };
   draw();
   return list;

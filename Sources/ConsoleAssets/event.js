@@ -49,7 +49,7 @@ function description(event, view) {
   const id = (text) => text && el("code", {}, text);
   const proof = el("div", { "aria-live": "polite" });
   const check = button(screenWords.proof.check, async () => {
-    check.disabled = true;
+    check.ariaDisabled = "true";
     show(proof, el("p", { class: "soft" }, screenWords.proof.checking));
     try {
       const steps = await checkInclusion(event);
@@ -59,7 +59,7 @@ function description(event, view) {
     } catch (error) {
       show(proof, el("p", { class: "problem" }, error.message || words.unreachable));
     }
-    check.disabled = false;
+    check.ariaDisabled = "false";
     proof.scrollIntoView({ block: "nearest" });
   }, { id: "check-proof" });
   return [

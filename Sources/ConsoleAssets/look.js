@@ -101,7 +101,7 @@ export async function lookFor(text, open) {
     } };
   }
   const nothing = () => [el("p", { class: "problem" }, /^cus_/.test(bare(text)) ? say.noStripeCustomer
-    : isMail(bare(text)) ? say.noMail : seesAll() ? say.nobody(text) : words.commands.nobodyKnown(text, false)),
+    : isMail(bare(text)) ? say.noMail : seesAll() ? say.nobody(text) : screenWords.forms.nobodyKnown(text, false)),
   problem && el("p", { class: "soft" }, problem)];
   return { nodes: found.length > 0
     ? [el("p", {}, isMeant ? say.several(found.length) : say.onlyPart(text, other)), list(found, open)]

@@ -2,7 +2,7 @@
 
 import { currentSession, fileProblem, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
-import { announce, announcer, button, el, field, openDialog, show, styled } from "./dom.js";
+import { announce, announcer, blame, button, el, field, openDialog, show, styled } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
 import { environmentChoice, finder, forgetAll } from "./find.js";
@@ -46,7 +46,7 @@ function header() {
         button(usesUTC() ? words.timesUTC : words.timesLocal(zoneName), () => {
           setUTC(!usesUTC());
           draw();
-        }, { class: "quiet", title: words.timesTitle }),
+        }, { class: "quiet", id: "times", title: words.timesTitle }),
         el("span", { class: "who" }, words.signedInAs(session.key)),
         button(words.signOut, leave, { class: "quiet" }))));
 }
@@ -108,6 +108,7 @@ function signInForm(notice, done) {
       done();
     } catch (error) {
       problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
+      blame(key, problem);
       key.focus();
     } finally {
       submit.disabled = false;

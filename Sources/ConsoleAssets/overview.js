@@ -154,7 +154,7 @@ export class Overview {
   // What was given up is sent again, some ten thousand messages at a time.
   resending(id) {
     const again = button(say.resend, async () => {
-      again.disabled = true;
+      again.ariaDisabled = "true";
       try {
         const done = await post(`v1/webhook_endpoints/${path(id)}/actions/redeliver`, { failed: true });
         announce(say.resent(done.deliveries));

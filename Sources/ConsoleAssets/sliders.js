@@ -1,6 +1,6 @@
 // The two sliders: the instant asked about, and what was known then; each with an exact field beside it.
 
-import { button, el, show } from "./dom.js";
+import { blame, button, el, show } from "./dom.js";
 import { eventWords } from "./history.js";
 import { fieldInstant, fieldValue, instantOf, timeText, utcText } from "./time.js";
 import { words } from "./words.js";
@@ -17,7 +17,12 @@ export class Sliders {
       oninput: () => this.slideAt(),
     });
     this.atField = el("input", {
-      type: "datetime-local", id: "at-field", step: "0.001", "aria-label": words.atField, onchange: () => this.typeAt(),
+      type: "datetime-local", id: "at-field", step: "0.001", max: "9999-12-31T23:59", "aria-label": words.atField,
+      onkeydown: (event) => event.key === "Enter" && this.typeAt(),
+      onblur: () => {
+        this.typeAt();
+        this.show(this.state);
+      },
     });
     this.atNow = button(words.now, () => handlers.at(null), { id: "at-now", class: "quiet" });
     // The present goes on by itself, and is not told each time.
@@ -66,8 +71,8 @@ export class Sliders {
     this.at.setAttribute("aria-valuetext", state.at === null ? words.nowIs(timeText(at)) : timeText(at));
     // The present is shown to the second.
     const exact = state.at ?? Math.floor(at / 1000) * 1000;
-    if (document.activeElement !== this.atField) this.atField.value = fieldValue(exact);
-    this.atNow.disabled = state.at === null;
+    if (document.activeElement !== this.atField) this.atField.value = this.typed = fieldValue(exact);
+    this.atNow.ariaDisabled = state.at === null;
     show(this.atText, state.at === null && `${words.now} · `, utcText(at));
     const index = this.stopIndex(state.knownAt);
     this.known.max = this.stops.length;
@@ -75,12 +80,14 @@ export class Sliders {
     const text = this.knownWords(state.knownAt, index);
     this.known.setAttribute("aria-valuetext", text);
     if (document.activeElement !== this.knownField) this.knownField.value = state.knownAt ?? "";
-    this.knownAll.disabled = state.knownAt === null;
+    this.knownAll.ariaDisabled = state.knownAt === null;
     show(this.knownText, text);
   }
 
-  refuse(text) {
-    this.problem.textContent = text ?? "";
+  refuse(text, field) {
+    this.problem.textContent = text;
+    this.atField.ariaInvalid = this.knownField.ariaInvalid = null;
+    if (field) blame(field, this.problem);
   }
 
   // How many of the stops are believed.
@@ -103,9 +110,14 @@ export class Sliders {
     this.handlers.at(Math.round(this.from + (Number(this.at.value) / steps) * (this.until - this.from)));
   }
 
+  // What is typed counts by Enter, or when the field is left: until then it is not whole, and each digit of a year is one.
   typeAt() {
-    const instant = this.atField.value === "" ? null : fieldInstant(this.atField.value, this.state.at ?? this.state.now);
-    this.handlers.at(instant);
+    const { value, validity } = this.atField;
+    if (validity.badInput) this.refuse(words.atIsNothing, this.atField);
+    else if (value !== this.typed) {
+      this.typed = value;
+      this.handlers.at(value === "" ? null : fieldInstant(value, this.state.at ?? this.state.now));
+    }
   }
 
   jumpAt(step) {
@@ -134,11 +146,11 @@ export class Sliders {
     if (text === "") this.handlers.knownAt(null);
     else if (/^\d+$/.test(text)) {
       // A year is no position, and neither is what the log has not reached.
-      if (Number(text) > (this.head ?? Infinity)) this.refuse(words.knownBeyond(this.head));
+      if (Number(text) > (this.head ?? Infinity)) this.refuse(words.knownBeyond(this.head), this.knownField);
       else this.handlers.knownAt(text);
     } else {
       const instant = instantOf(text);
-      if (instant === null) this.refuse(words.knownIsNothing);
+      if (instant === null) this.refuse(words.knownIsNothing, this.knownField);
       else this.handlers.knownAt(new Date(instant).toISOString());
     }
   }

@@ -1,7 +1,7 @@
 // A command step by step: filled in, shown before it is done, done, and undone.
 
 import { Unreachable } from "./api.js";
-import { announce, button, el, openDialog, show } from "./dom.js";
+import { announce, blame, button, el, openDialog, show } from "./dom.js";
 import { stateShape } from "./picture.js";
 import { screenWords } from "./screenwords.js";
 import { grouped, groupSentence } from "./sentence.js";
@@ -34,6 +34,11 @@ export function steps(view, title, fields, { preview, run, finish = () => view.a
       await work();
     } catch (error) {
       tellProblem(error.code === "idempotency_conflict" ? say.undoneBefore : error.message || words.unreachable);
+      const input = form.elements.namedItem(error.param ?? "");
+      if (input) {
+        blame(input, problem);
+        input.focus();
+      }
     }
     isBusy = false;
     enable(true);
@@ -94,7 +99,7 @@ export function sides(list) {
 }
 
 function held(entitlements) {
-  if (entitlements.length === 0) return el("p", { class: "soft" }, words.holdsNothing);
+  if (entitlements.length === 0) return el("p", { class: "soft" }, say.holdsNothing);
   return el("ul", {}, grouped(entitlements).map((group) => el("li", {},
     stateShape(group[0].state), " ", groupSentence(group))));
 }

@@ -53,7 +53,6 @@ export const words = {
 
   // A customer
   answer: "What they hold",
-  holdsNothing: "Nothing.",
   neverHeld: "They hold nothing: what they bought or were given gives nothing, and never did.",
   holdNone: "They hold nothing.",
   heldNothing: "They hold nothing: what they had bought or been given by then gave nothing.",
@@ -192,6 +191,7 @@ export const words = {
   knownPosition: (position) => `as known up to event ${position}`,
   knownAtTime: (text) => `as known at ${text}`,
   knownBeyond: (head) => `The log ends at event ${head} so far.`,
+  atIsNothing: "That is no whole date with a time.",
   knownIsNothing: "That is neither a position nor a time, such as 2026-11-20 19:00 or 2026-11-20T19:00:00Z.",
 
   // The picture
@@ -254,7 +254,6 @@ export const words = {
   noEvents: "None.",
   notKnownThen: (count) => `${count} later ${count === 1 ? "event was" : "events were"} not known then.`,
   onlyFirst: (count) => `The first ${count} events are shown; the rest is in the API.`,
-  mayNotReadEvents: "This key may not read events.",
   eventTypes: {
     subscribed: "subscribed, or shared by family", subscribed_PURCHASED: "bought a subscription",
     subscribed_FAMILY_SHARED: "shared by family", resubscribed: "subscribed again, or shared by family again",
@@ -312,7 +311,6 @@ export const words = {
     link: "Link …",
     transfer: "Transfer …",
     check: "Ask the store …",
-    nobodyKnown: (id, isSure) => `${isSure ? "Nobody is known" : "Nobody that this key may see is known"} by “${id}”. Look at each character.`,
     extend: "Give days …",
     resend: "Send webhooks again …",
     export: "Export everything",
