@@ -91,9 +91,9 @@ export class Overview {
     const behind = Math.max(0, ...projections.map((one) => position - one.checkpoint));
     const wasOpen = document.getElementById("views")?.open;
     return el("details", { id: "views", open: wasOpen ?? behind > 1000 }, el("summary", {}, behind > 0 ? say.viewsBehind(behind) : say.viewsCurrent),
-      el("table", {}, headings(say.projectionHead), el("tbody", {}, projections.map((one) => el("tr", {},
+      wide(say.projectionHead[0], el("table", {}, headings(say.projectionHead), el("tbody", {}, projections.map((one) => el("tr", {},
         el("th", { scope: "row" }, el("code", {}, one.name)), el("td", {}, one.checkpoint),
-        el("td", {}, position > one.checkpoint ? say.behind(position - one.checkpoint) : say.upToDate))))));
+        el("td", {}, position > one.checkpoint ? say.behind(position - one.checkpoint) : say.upToDate)))))));
   }
 
   async streams(signal) {

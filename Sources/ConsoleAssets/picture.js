@@ -1,6 +1,6 @@
 // The picture of a customer's timeline: a lane for each entitlement, and beneath it the purchases that carry it.
 
-import { button, el, eventNumber, paged, show, svg } from "./dom.js";
+import { button, el, eventNumber, paged, show, svg, wide } from "./dom.js";
 import { timeElement, timeText, usesUTC } from "./time.js";
 import { words } from "./words.js";
 
@@ -261,13 +261,13 @@ export class Picture {
     }
     const rows = this.model.lanes.flatMap((lane) =>
       [...lane.stretches, ...lane.purchases.flatMap((purchase) => purchase.stretches)]);
-    show(this.table, summary, paged(rows, 50, words, (shown) => el("table", {},
+    show(this.table, summary, paged(rows, 50, words, (shown) => wide(words.asTable, el("table", {},
       el("thead", {}, el("tr", {}, words.tableHead.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, shown.map((stretch) => el("tr", {},
         el("th", { scope: "row" }, stretch.name), el("td", {}, stateShape(stretch.state), " ", called(stretch)),
         el("td", {}, timeElement(stretch.from)),
         el("td", {}, stretch.until === null ? words.withoutEnd : timeElement(stretch.until)),
-        el("td", {}, stretch.detail)))))));
+        el("td", {}, stretch.detail))))))));
   }
 }
 

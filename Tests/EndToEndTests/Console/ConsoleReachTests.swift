@@ -47,4 +47,39 @@ struct ConsoleReachTests {
             try await stage.expectCleanConsole()
         }
     }
+
+    @Test("on a phone a table is moved sideways rather than broken letter by letter")
+    func tables() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            let made = try await stage.client.send(
+                "POST", "/v1/webhook_endpoints",
+                body: Array(#"{"url":"https://example.com/receivers/of/changes/with/a/long/address"}"#.utf8))
+            try #require(made.status == 200, "\(made.text)")
+            try await stage.signIn()
+            try await resize(browser, 320, 568)
+            for (place, table) in [
+                ("view=service", "#endpoints table"), ("view=service", "#streams table"),
+                ("view=catalog", "#products table"), ("customer=\(stage.ann.id)", "details.table table"),
+            ] {
+                try await browser.run("location.hash = arguments[0]", [place])
+                try await browser.wait("document.querySelector('#endpoints, #products, details.table summary')")
+                try await browser.run(
+                    "document.querySelectorAll('details.table').forEach((one) => { one.open = true; })")
+                try await browser.wait("document.querySelector(arguments[0])?.rows.length > 1", [table])
+                let shape = try await browser.run(
+                    """
+                    const table = document.querySelector(arguments[0]);
+                    const place = table.closest(".wide");
+                    const cells = [...table.querySelectorAll("th, td")].map((one) => one.offsetWidth);
+                    return [Math.min(...cells), place.scrollWidth - place.clientWidth, table.offsetHeight / table.rows.length,
+                        document.documentElement.scrollWidth - innerWidth];
+                    """, [table])
+                let numbers = try #require(shape as? [NSNumber]).map(\.doubleValue)
+                #expect(numbers[0] >= 90 && numbers[1] > 0, "\(table): \(numbers)")
+                #expect(numbers[2] < 200 && numbers[3] <= 0, "\(table): \(numbers)")
+            }
+            try await stage.expectCleanConsole()
+        }
+    }
 }
