@@ -5,7 +5,7 @@ import { announce, button, el, field, openDialog, paged, show, wide } from "./do
 import { stateShape, patterns } from "./picture.js";
 import { millis, timeText } from "./time.js";
 import { screenWords } from "./screenwords.js";
-import { words } from "./words.js";
+import { apart, words } from "./words.js";
 
 const say = screenWords.catalog;
 // So many times it is asked to go on: the whole of a ledger that is tried within some minutes.
@@ -131,7 +131,7 @@ export class CatalogView {
     const sold = [product.app_store === false ? null : words.sources.app_store, stripe ? say.stripe(stripe) : null].filter(Boolean);
     return el("tr", { class: mark, "data-product": id },
       el("th", { scope: "row" }, el("span", { class: "id" }, id), " ", mark && el("span", { class: "tag" }, say.marks[mark])),
-      el("td", {}, entitlements.length === 0 ? words.nothing : entitlements.join(", ")),
+      el("td", {}, entitlements.length === 0 ? words.nothing : entitlements.map(apart).join(", ")),
       el("td", {}, duration ?? say.asSold), el("td", {}, sold.join(", ")),
       this.mayChange && el("td", {}, el("div", { class: "buttons" }, mark === "removed"
         ? button(say.putBack, () => this.edit({ ...this.draft, products: this.rows.filter((one) => one.mark !== "removed" || one.product === product)
@@ -274,7 +274,7 @@ export class CatalogView {
   }
 
   outcome({ customers, effects, difference, complete, remarks }) {
-    const list = (text, names) => names.length > 0 && el("li", {}, text, ": ", names.slice(0, 20).join(", "), names.length > 20 && ` ${words.andMore(names.length - 20)}`);
+    const list = (text, names) => names.length > 0 && el("li", {}, text, ": ", names.slice(0, 20).map(apart).join(", "), names.length > 20 && ` ${words.andMore(names.length - 20)}`);
     const reading = (one) => (one === null ? words.nothing : [stateShape(one.state), " ", say.reading(
       words.states[one.state] ?? one.state, one.gives_access, one.until === null ? null : timeText(millis(one.until)))]);
     return el("div", { id: "trial" }, this.remarked(remarks),

@@ -11,7 +11,7 @@ import { ownerOf } from "./lanes.js";
 import { ownersPage } from "./said.js";
 import { sides, steps } from "./steps.js";
 import { dayText, fieldInstant, millis, secondOf, timeText } from "./time.js";
-import { words } from "./words.js";
+import { apart, words } from "./words.js";
 
 export { exportAll } from "./saving.js";
 export { sides, steps, undoKey } from "./steps.js";
@@ -257,7 +257,7 @@ export function extend(view, originals) {
       // The days would be another's, for good.
       if (plan.customer_id !== null && !view.isOwn(plan.customer_id)) throw new Error(say.daysOfAnother(plan.customer_id));
       return [
-        el("div", { class: "sides" }, el("h4", {}, plan.product_id, " · ", plan.customer_id ?? words.ofNobody), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
+        el("div", { class: "sides" }, el("h4", {}, plan.product_id, " · ", plan.customer_id === null ? words.ofNobody : apart(plan.customer_id)), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
           el("div", {}, el("h5", {}, say.after), el("p", {}, say.runsUntil(time(plan.would_expire_at))))),
         el("p", { class: "soft" }, say.extendedBefore(plan.extended_within_year)),
         plan.doubts.length > 0 && el("p", { class: "problem" }, say.doubts(plan.doubts)),
@@ -314,7 +314,7 @@ export function forget(view) {
     done.charges.length > 0 && [el("p", { class: "problem" }, say.charges), el("ul", {}, done.charges.map((one) => el("li", {},
       el("code", {}, one.original_transaction_id), ` ${say.charge(one.product_id, one.by)}`)))],
   ];
-  steps(view, say.forget, [el("p", { class: "problem" }, say.forgetText), field(say.typed(customer), typed)], {
+  steps(view, say.forget, [el("p", { class: "problem" }, say.forgetText), field([say.typed, " ", el("bdi", {}, customer)], typed)], {
     preview: async () => listed(await post(own(view, "forget"), body(true))),
     run: async () => {
       const done = await post(own(view, "forget"), body(false));

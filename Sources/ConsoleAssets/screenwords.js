@@ -1,6 +1,8 @@
 // What people read on the screens that are not that of a customer, and in an event that was opened, in English; a translation is
 // another file like this one.
 
+import { apart } from "./words.js";
+
 export const screenWords = {
   // The service as a whole
   overview: {
@@ -151,8 +153,8 @@ export const screenWords = {
   finding: {
     one: (id) => `Found ${id}.`,
     several: (count) => `There are ${count}:`,
-    onlyPart: (text, other) => `Nobody and nothing is known by “${text}”, only by “${other}”:`,
-    nobody: (text) => `Nobody and nothing is known by “${text}”. Look at each character: ids are compared exactly.`,
+    onlyPart: (text, other) => `Nobody and nothing is known by “${apart(text)}”, only by “${apart(other)}”:`,
+    nobody: (text) => `Nobody and nothing is known by “${apart(text)}”. Look at each character: ids are compared exactly.`,
     noMail: "The ledger has no e-mail addresses. Look the address up in Stripe, or in your own accounts, and take an id from there.",
     nobodys: (id, product, environment) => `A purchase${product ? ` of ${product}` : ""} is known by “${id}” in `
       + `${environment.toLowerCase()}, and it is nobody’s.`,
@@ -184,22 +186,22 @@ export const screenWords = {
     reason: "Why",
     reasonHint: "Kept in the log for good: name nobody in it.",
     whichGrant: "Which grant",
-    grantLine: ({ entitlement, actor, reason }, from, until, position) => `${entitlement} · ${from}${actor ? ` by ${actor}` : ""}`
-      + ` · ${until ? `until ${until}` : "without an end"} · event ${position} · ${reason}`,
+    grantLine: ({ entitlement, actor, reason }, from, until, position) => `${apart(entitlement)} · ${from}${actor ? ` by ${apart(actor)}` : ""}`
+      + ` · ${until ? `until ${until}` : "without an end"} · event ${position} · ${apart(reason)}`,
     noReason: "Say why.",
     holdsNothing: "Nothing.",
-    nobodyKnown: (id, isSure) => `${isSure ? "Nobody is known" : "Nobody that this key may see is known"} by “${id}”. Look at each character.`,
+    nobodyKnown: (id, isSure) => `${isSure ? "Nobody is known" : "Nobody that this key may see is known"} by “${apart(id)}”. Look at each character.`,
     linkText: "What is of the other id becomes this customer’s, for the past as well.",
     linkKind: "What is linked",
     linkKinds: { customer_id: "another customer id", app_account_token: "an app account token", app_transaction_id: "an app transaction id" },
     linkID: "Its id",
-    untilNow: (id) => `Until now it was ${id}’s.`,
+    untilNow: (id) => `Until now it was ${apart(id)}’s.`,
     purchase: "Purchase (original transaction)",
     nobodys: "one that is nobody’s",
     exported: "It is saved as a file.",
     typedPurchase: "another, of which the id is typed",
     isAnothers: (whose) => `It is ${whose}.`,
-    daysOfAnother: (owner) => `That is ${owner}’s: the days would be theirs, and no store takes days back. Give them on the page of ${owner}.`,
+    daysOfAnother: (owner) => `That is ${apart(owner)}’s: the days would be theirs, and no store takes days back. Give them on the page of ${apart(owner)}.`,
     nobodysID: "Its id", nobodysHint: "The App Store’s original transaction id, or sub_…, pi_… or cs_…; it becomes this customer’s.",
     to: "To whom (customer id)",
     show: "Show what it would change",
@@ -209,13 +211,13 @@ export const screenWords = {
     do: "Do it",
     done: "Done.",
     recordedAs: (position) => `Recorded as event ${position}.`,
-    noProductGives: (name) => `No product of the catalog gives ${name}. Look at its spelling.`,
-    oneCustomer: (names) => `These ids are one customer, and all of them are forgotten: ${names.join(", ")}.`,
+    noProductGives: (name) => `No product of the catalog gives ${apart(name)}. Look at its spelling.`,
+    oneCustomer: (names) => `These ids are one customer, and all of them are forgotten: ${names.map(apart).join(", ")}.`,
     undo: "Undo it",
     undone: "Undone.",
     undoneBefore: "It was undone before.",
     maybeDone: "No answer came, so it may have been done. Press again: it is not done twice.",
-    dialogTitle: (title, customer) => `${title} · ${customer}`,
+    dialogTitle: (title, customer) => `${title} · ${apart(customer)}`,
     purchaseLine: (product, state, end, isAhead, id, whose) => [product, state, end && `${isAhead ? "until" : "since"} ${end}`, id, whose].filter(Boolean).join(" · "),
     undoReason: (position) => `undoes event ${position}, from the console`,
     extendText: "The App Store moves the date on which the subscription renews. That cannot be taken back. It does so twice a year at most.",
@@ -238,10 +240,10 @@ export const screenWords = {
     resent: (count) => `${count} ${count === 1 ? "message is" : "messages are"} sent again.`,
     forgetText: "This erases who they are, and the evidence that says so, everywhere and for good. It cannot be undone: "
       + "their access is gone with it.",
-    typed: (id) => `Type the id once more: ${id}`,
+    typed: "Type the id once more:",
     typedWrong: "That is not the id of this customer, letter for letter.",
     erases: (ids, evidence) => `${ids} ${ids === 1 ? "id" : "ids"} and ${evidence} ${evidence === 1 ? "piece" : "pieces"} of evidence are erased.`,
-    forgetID: (erased, leads) => `${erased ? "is erased" : "stays"}${leads.length === 0 ? "" : `; it stands for ${leads.map(({ environment, customer_id: id }) => `${id} (${environment})`).join(" and ")}`}`,
+    forgetID: (erased, leads) => `${erased ? "is erased" : "stays"}${leads.length === 0 ? "" : `; it stands for ${leads.map(({ environment, customer_id: id }) => `${apart(id)} (${environment})`).join(" and ")}`}`,
     sharedAccounts: (count) => `${count} ${count === 1 ? "id of an Apple account stays" : "ids of Apple accounts stay"}: others’ purchases bear it, too.`,
     keptAliases: (count) => `${count} ${count === 1 ? "other id stays: it stands" : "other ids stay: they stand"} for somebody else, too. What links it to this customer is undone.`,
     unreadable: (count) => `${count} ${count === 1 ? "piece" : "pieces"} of evidence cannot be read and will stay; run rightful verify.`,
@@ -365,9 +367,9 @@ export const screenWords = {
     notAll: "These are not all of them: try it again, or by the command line.",
     nobody: "Nobody gains or loses anything now.",
     effect: {
-      gains: (count, name) => `${count} ${count === 1 ? "customer gains" : "customers gain"} ${name}.`,
-      loses: (count, name) => `${count} ${count === 1 ? "customer loses" : "customers lose"} ${name}.`,
-      until: (count, name) => `${count} ${count === 1 ? "customer has" : "customers have"} ${name} until another time.`,
+      gains: (count, name) => `${count} ${count === 1 ? "customer gains" : "customers gain"} ${apart(name)}.`,
+      loses: (count, name) => `${count} ${count === 1 ? "customer loses" : "customers lose"} ${apart(name)}.`,
+      until: (count, name) => `${count} ${count === 1 ? "customer has" : "customers have"} ${apart(name)} until another time.`,
     },
     reading: (state, givesAccess, until) => `${state}, ${givesAccess ? "access" : "no access"}${until ? ` until ${until}` : ""}`,
     applied: (position) => `It was applied, as event ${position}. Everybody is answered by it from now on.`,

@@ -1,5 +1,8 @@
 // Every text that people read, in English; a translation is another file like this one.
 
+// What others have written, within a sentence: if it runs from right to left, or turns what follows round, it does so by itself.
+export const apart = (text) => (/[\u0590-\uffff]/.test(text) ? `\u2068${text.replace(/[\u2066-\u2069]/g, "")}\u2069` : text);
+
 export const words = {
   locale: "en-GB",
   name: "Rightful",
@@ -35,7 +38,7 @@ export const words = {
   olderPage: "There is a newer version of this page. Load it again.",
   sessionOver: "The session has ended. Sign in again.",
   signedInAgain: "Signed in again: nothing was lost. Go on.",
-  otherKey: (name) => `Another key signed in in this browser: ${name}. What you do from here on is done in its name.`,
+  otherKey: (name) => `Another key signed in in this browser: ${apart(name)}. What you do from here on is done in its name.`,
   signedInAs: (key) => (key.app ? `${key.name} · ${key.app}` : key.name),
   timesLocal: (zone) => `Times: ${zone}`,
   timesUTC: "Times: UTC",
@@ -58,19 +61,19 @@ export const words = {
   heldNothing: "They hold nothing: what they had bought or been given by then gave nothing.",
   mayKnowNothing: "They hold nothing that this key may see.",
   notAllPurchases: "Purchases that give nothing now are shown to keys that may read events.",
-  nothingKnown: (id) => `Nobody is known by “${id}”. The ledger has never heard of this id.`,
+  nothingKnown: (id) => `Nobody is known by “${apart(id)}”. The ledger has never heard of this id.`,
   alsoIn: (environment) => `Also known in ${environment}.`,
   claimedElsewhere: (isOfAppStore, id, product) => `${isOfAppStore ? "A device of theirs shows the purchase" : "They are named in the purchase"} ${id}${product ? ` of ${product}` : ""}, which is `,
-  whose: (owner) => `${owner}’s`,
+  whose: (owner) => `${apart(owner)}’s`,
   notTheirs: "not theirs",
   ownersPage: "Look there",
-  ofAnother: (owner) => `another customer’s (${owner})`,
+  ofAnother: (owner) => `another customer’s (${apart(owner)})`,
   ofNobody: "nobody’s",
   asFarAs: (app) => `As far as ${app} goes: this key sees nothing of other apps.`,
   inSandbox: "This is the sandbox, for tests: nobody pays there.",
   knownElsewhere: (environment) => `Nothing is known of them here, but they are known in ${environment}.`,
   lookThere: "Look there",
-  alsoKnown: (names) => `One customer with ${names.join(", ")}`,
+  alsoKnown: (names) => `One customer with ${names.map(apart).join(", ")}`,
   otherPurchases: "Purchases that decide nothing",
   noDots: "Nobody can be asked for by “.” or “..”: in an address they mean something else.",
   asOf: (time) => `This is as of ${time}, and may be so no more.`,
@@ -203,7 +206,7 @@ export const words = {
   zooms: { all: "everything", year: "a year", quarter: "three months", month: "a month", week: "a week" },
   emptyPicture: "There is nothing to draw.",
   pictureCut: "There are more, in the table below.",
-  morePurchases: (count, name) => `Draw ${count} more purchases of ${name}`,
+  morePurchases: (count, name) => `Draw ${count} more purchases of ${apart(name)}`,
   asTable: "As a table",
   tableHead: ["What", "State", "From", "Until", "By what"],
   from: "from",
@@ -246,8 +249,8 @@ export const words = {
   noCatalog: "No catalog has been applied yet.",
   recorded: "recorded",
   signed: "signed",
-  and: (names) => new Intl.ListFormat("en-GB", { type: "conjunction" }).format(names),
-  or: (names) => new Intl.ListFormat("en-GB", { type: "disjunction" }).format(names),
+  and: (names) => new Intl.ListFormat("en-GB", { type: "conjunction" }).format(names.map(apart)),
+  or: (names) => new Intl.ListFormat("en-GB", { type: "disjunction" }).format(names.map(apart)),
 
   // Events
   events: "Events",

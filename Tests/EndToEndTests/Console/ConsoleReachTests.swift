@@ -82,4 +82,52 @@ struct ConsoleReachTests {
             try await stage.expectCleanConsole()
         }
     }
+
+    /// Where the first of each of two texts begins within an element, in pixels from the left.
+    private func places(_ browser: Browser, _ selector: String, _ texts: [String]) async throws -> [Double] {
+        let found = try await browser.run(
+            """
+            const node = document.querySelector(arguments[0]).firstChild;
+            return arguments[1].map((text) => {
+                const range = document.createRange();
+                range.setStart(node, node.data.indexOf(text));
+                range.setEnd(node, node.data.indexOf(text) + text.length);
+                return range.getBoundingClientRect().left;
+            });
+            """, [selector, texts])
+        return try #require(found as? [NSNumber]).map(\.doubleValue)
+    }
+
+    @Test("an id that runs from right to left, or turns what follows round, leaves the sentence as it is")
+    func directions() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            for id in ["سارة-1", "77"] {
+                let linked = try await stage.client.send(
+                    "POST", "/v1/customers/of-three-names/actions/link",
+                    body: Array(#"{"customer_id":"\#(id)","reason":"r"}"#.utf8))
+                try #require(linked.status == 200, "\(linked.text)")
+                let given = try await stage.client.send(
+                    "POST", "/v1/customers/\(id)/actions/grant",
+                    body: Array(#"{"entitlement":"plus","reason":"r"}"#.utf8))
+                try #require(given.status == 200, "\(given.text)")
+            }
+            try await stage.signIn()
+            try await stage.show("of-three-names")
+            try await browser.wait("#also-known", says: "77")
+            let names = try await places(browser, "#also-known", ["سارة", "77"])
+            #expect(names[0] < names[1], "in the order in which they are listed: \(names)")
+            let turning = "kamil\u{202E}gnp.exe"
+            try await stage.show(turning)
+            try await browser.wait("#nobody", says: "Nobody is known by")
+            let words = try await places(browser, "#nobody", ["Nobody", "ledger", "heard"])
+            #expect(words == words.sorted(), "\(words)")
+            // What is typed to forget somebody can be taken from the form.
+            try await stage.show("سارة-1")
+            try await browser.click("#do-forget")
+            try await browser.wait("document.querySelector('dialog label bdi')?.textContent === 'سارة-1'")
+            try await stage.closeDialog()
+            try await stage.expectCleanConsole()
+        }
+    }
 }
