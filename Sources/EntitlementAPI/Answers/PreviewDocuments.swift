@@ -12,14 +12,32 @@ package struct PreviewRequest: AlternativeBody {
         case grant(GrantRequest)
         case revokeGrant(RevokeGrantRequest)
         case link(LinkRequest)
+
+        /// The member of the body that it is.
+        package var name: String {
+            switch self {
+            case .grant: CodingKeys.grant.rawValue
+            case .revokeGrant: CodingKeys.revokeGrant.rawValue
+            case .link: CodingKeys.link.rawValue
+            }
+        }
+
+        fileprivate var environment: StoreEnvironment? {
+            switch self {
+            case .grant(let grant): grant.environment
+            case .revokeGrant(let revocation): revocation.environment
+            case .link(let link): link.environment
+            }
+        }
     }
 
     package let command: Command
+    /// The one that the body names, or the command in it: both may, and mean the same.
     package let environment: StoreEnvironment?
 
     package init(_ command: Command, environment: StoreEnvironment? = nil) {
         self.command = command
-        self.environment = environment
+        self.environment = environment ?? command.environment
     }
 
     package init(from decoder: any Decoder) throws {
@@ -40,8 +58,11 @@ package struct PreviewRequest: AlternativeBody {
         if let second = commands.dropFirst().first {
             throw members.refusal(second.key, "may not stand beside \(first.key.rawValue); send one alone")
         }
-        command = first.command
-        environment = try members.word(.environment, StoreEnvironment.self)
+        let environment = try members.word(.environment, StoreEnvironment.self)
+        if let environment, let inner = first.command.environment, environment != inner {
+            throw members.refusal(.environment, "is another one than \(first.key.rawValue).environment; send one alone")
+        }
+        self.init(first.command, environment: environment)
     }
 
     package func encode(to encoder: any Encoder) throws {

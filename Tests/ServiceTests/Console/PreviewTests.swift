@@ -91,6 +91,34 @@ struct PreviewTests {
         #expect(try await read(rig, "c-8").count == 1)
     }
 
+    @Test("a command is foreseen in the environment that it names, and refused where it would be there")
+    func environments() async throws {
+        let rig = try await ServiceRig.make()
+        let grant = #"{"entitlement":"premium","reason":"r","environment":"sandbox"}"#
+        guard case .string(let id)? = try await post(rig, "c-9", "grant", grant).json["grant_id"] else { return }
+        let revocation = #"{"grant_id":"\#(id)","reason":"r","environment":"sandbox"}"#
+        let commands = [
+            ("grant", grant), ("revoke_grant", revocation), ("link", #"{"customer_id":"d-1","environment":"sandbox"}"#),
+        ]
+        let bound = try await rig.keys.create(name: "k", scopes: [.customersWrite], environment: .production).secret
+        for (action, body) in commands {
+            let foreseen = try await post(rig, "c-9", "preview", #"{"\#(action)":\#(body)}"#)
+            #expect(
+                try foreseen.status == 200 && foreseen.json["environment"] == .string("sandbox"), "\(foreseen.text)")
+            for (query, key) in [("?environment=production", rig.admin), ("", bound)] {
+                let refusal = try await rig.command(action, "c-9", body, query: query, key: key)
+                let preview = try await rig.command(
+                    "preview", "c-9", #"{"\#(action)":\#(body)}"#, query: query, key: key)
+                #expect(refusal.status == (query.isEmpty ? 403 : 400), "\(action) \(refusal.text)")
+                #expect(preview.verdict == refusal.verdict, "\(action) \(preview.text)")
+                #expect(try preview.json["param"] == refusal.json["param"], "\(preview.text)")
+            }
+            let twofold = try await post(
+                rig, "c-9", "preview", #"{"environment":"production","\#(action)":\#(body)}"#)
+            #expect(twofold.verdict == "400 malformed_request", "\(twofold.text)")
+        }
+    }
+
     @Test("what would be refused is refused, with the same code")
     func refused() async throws {
         let rig = try await ServiceRig.make()
