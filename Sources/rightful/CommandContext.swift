@@ -30,7 +30,7 @@ struct CommandContext: Sendable {
     func complain(_ text: String) {
         let line = text.split(whereSeparator: \.isNewline).map { $0.trimmingCharacters(in: .whitespaces) }
             .joined(separator: " ")
-        try? FileHandle.standardError.write(contentsOf: Data("rightful: \(line)\n".utf8))
+        try? FileHandle.standardError.write(contentsOf: Data(Array("rightful: \(line)\n".utf8).printable))
     }
 
     /// Runs what logs to standard error; however it ends, its last line is written then.
@@ -66,7 +66,7 @@ struct OutputClosed: Error, CustomStringConvertible {
     var description: String { "the reader of standard output has gone" }
 }
 
-/// Standard output.
+/// Standard output, for text.
 struct Output: Sendable {
     func write(_ text: String) throws { try write(Array(text.utf8)) }
 
@@ -79,7 +79,7 @@ struct Output: Sendable {
     }
 
     func write(_ bytes: [UInt8]) throws {
-        var rest = bytes[...]
+        var rest = bytes.printable[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Glibc.write(STDOUT_FILENO, $0.baseAddress, $0.count) }
             if count > 0 {

@@ -6,9 +6,9 @@ import Testing
 @Suite("The catalog document")
 struct CatalogDocumentTests {
     private func parse(
-        _ text: String, _ unknownMembers: CatalogDocument.UnknownMembers = .refused
+        _ text: String, _ origin: CatalogDocument.Origin = .file
     ) throws(CatalogDocumentError) -> Catalog {
-        try CatalogDocument(parsing: Array(text.utf8), unknownMembers: unknownMembers).catalog
+        try CatalogDocument(parsing: Array(text.utf8), from: origin).catalog
     }
 
     @Test("the example of the contract is read")
@@ -36,7 +36,7 @@ struct CatalogDocumentTests {
                 graceGivesAccess: false, billingRetryGivesAccess: true, leewaySeconds: 60, proratedRefund: .keepsAccess)
         )
         let bytes = try CatalogDocument(catalog).encoded(writtenAt: 7)
-        #expect(try CatalogDocument(parsing: bytes, unknownMembers: .refused).catalog == catalog)
+        #expect(try CatalogDocument(parsing: bytes, from: .file).catalog == catalog)
     }
 
     @Test("what is sold on the web is read, and answered as it was written")
@@ -53,7 +53,7 @@ struct CatalogDocumentTests {
         #expect(catalog.product("pro")?.isInAppStore == true && catalog.product("lifetime")?.isInAppStore == false)
         #expect(catalog.policy == AccessPolicy(webGraceDays: 3, webDispute: .keepsAccess))
         let bytes = try CatalogDocument(catalog).encoded(writtenAt: 7)
-        #expect(try CatalogDocument(parsing: bytes, unknownMembers: .refused).catalog == catalog)
+        #expect(try CatalogDocument(parsing: bytes, from: .file).catalog == catalog)
         #expect(catalog.productID(of: WebProduct(price: "price_9", product: "prod_1")) == "pro")
         #expect(catalog.productID(of: WebProduct(price: "price_2", product: "prod_1")) == "lifetime")
         #expect(catalog.productID(of: WebProduct(price: "price_9", product: nil)) == nil)
@@ -118,6 +118,8 @@ struct CatalogDocumentTests {
             (#"{"products":[{"product_id":1,"entitlements":[]}]}"#, "products[0].product_id"),
             (#"{"products":[{"product_id":"","entitlements":[]}]}"#, "products[0].product_id"),
             (#"{"products":[{"product_id":"a\u0000","entitlements":[]}]}"#, "products[0].product_id"),
+            (#"{"products":[{"product_id":"a\u009b","entitlements":[]}]}"#, "products[0].product_id"),
+            (#"{"products":[{"product_id":"a","entitlements":["x","\u0085"]}]}"#, "products[0].entitlements[1]"),
             (#"{"products":[{"product_id":"a"}]}"#, "products[0].entitlements"),
             (#"{"products":[{"product_id":"a","entitlements":["x",2]}]}"#, "products[0].entitlements[1]"),
             (#"{"products":[{"product_id":"a","entitlements":["x","x"]}]}"#, "products[0].entitlements[1]"),
@@ -144,7 +146,13 @@ struct CatalogDocumentTests {
     func lenient() throws {
         let text =
             #"{"products":[{"product_id":"a","entitlements":[],"colour":1,"duration":null}],"x":2,"policy":null}"#
-        #expect(try parse(text, .ignored).products.count == 1)
+        #expect(try parse(text, .request).products.count == 1)
+    }
+
+    @Test("an id that the log has had since before it was refused is read in answers")
+    func olderIDs() throws {
+        let catalog = try parse(#"{"products":[{"product_id":"a\u009b","entitlements":["b\u0085"]}]}"#, .answer)
+        #expect(catalog.products.map(\.productID) == ["a\u{9B}"])
     }
 
     @Test("the limits hold")

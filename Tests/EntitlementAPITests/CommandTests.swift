@@ -168,6 +168,19 @@ struct CommandTests {
         #expect(path(of: #"{"app_account_token":"\#(token)t"}"#, as: LinkRequest.self) == "app_account_token")
     }
 
+    @Test("no id and no reason has a control character, whether of ASCII or of Latin-1; a reason may have lines")
+    func controlCharacters() {
+        for character in ["\u{7F}", "\u{80}", "\u{9B}", "\u{9F}"] {
+            let grant = #"{"entitlement":"e\#(character)","reason":"r"}"#
+            #expect(path(of: grant, as: GrantRequest.self) == "entitlement", "\(character.unicodeScalars)")
+            for name in ["app_account_token", "app_transaction_id", "customer_id"] {
+                #expect(path(of: #"{"\#(name)":"a\#(character)"}"#, as: LinkRequest.self) == name)
+            }
+        }
+        #expect(path(of: #"{"entitlement":"e","reason":"a\u009b31m"}"#, as: GrantRequest.self) == "reason")
+        #expect(path(of: #"{"entitlement":"é\u00a0","reason":"a\nb"}"#, as: GrantRequest.self) == nil)
+    }
+
     @Test("answers read back as written, and say null where there is nothing")
     func answers() throws {
         func check<Document: Codable & Equatable>(_ document: Document, _ text: String) throws {

@@ -53,11 +53,11 @@ extension FuzzTarget {
                 ].contains(true)
             },
             FuzzTarget("catalog", .json) { bytes throws(FuzzFinding) in
-                guard let document = try? CatalogDocument(parsing: bytes, unknownMembers: .ignored) else {
+                guard let document = try? CatalogDocument(parsing: bytes, from: .request) else {
                     return false
                 }
                 guard let written = try? document.encoded(writtenAt: 1),
-                    let again = try? CatalogDocument(parsing: written, unknownMembers: .ignored)
+                    let again = try? CatalogDocument(parsing: written, from: .request)
                 else { throw FuzzFinding("a catalog does not read back") }
                 try require(again.catalog == document.catalog, "a catalog reads back as another one")
                 let bytes = FactCodec.encode(.catalog(document.catalog))

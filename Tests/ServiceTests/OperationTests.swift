@@ -222,12 +222,13 @@ struct OperationTests {
     @Test("a log line escapes what would break it")
     func escaping() throws {
         let record = LogRecord(
-            time: .earliest, level: .info, message: "a\"b\\c\nd\u{7F}é",
+            time: .earliest, level: .info, message: "a\"b\\c\nd\u{7F}é\u{9B}",
             fields: [("n", 1), ("f", .number(.infinity)), ("b", .boolean(true)), ("s", "x")])
         let line = String(decoding: record.line, as: UTF8.self)
         #expect(line.count(where: \.isNewline) == 1)
         let json = try WireValue(json: line)
-        #expect(json["message"] == .string("a\"b\\c\nd\u{7F}é"))
+        #expect(json["message"] == .string("a\"b\\c\nd\u{7F}é\u{9B}"))
+        #expect(line.contains(#"é\u009b"#))
         #expect(json["f"] == .null)
     }
 

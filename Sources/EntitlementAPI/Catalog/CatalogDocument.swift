@@ -26,11 +26,14 @@ package struct CatalogDocument: Hashable, Sendable {
     /// The longest id of Stripe's, in bytes.
     package static let stripeIDLimit = 255
 
-    /// What to do about members that mean nothing here.
-    package enum UnknownMembers: Sendable {
-        case ignored
-        /// For files that people write, where they are most likely misspelt.
-        case refused
+    /// Where a document comes from, which says how strictly it is read.
+    package enum Origin: Sendable {
+        /// A person wrote it: members that mean nothing here are refused, because they are most likely misspelt.
+        case file
+        /// Such members are ignored.
+        case request
+        /// Besides, ids may have control characters: those that the log has had for long may have some.
+        case answer
     }
 
     package private(set) var catalog: Catalog
@@ -105,12 +108,12 @@ package struct CatalogDocument: Hashable, Sendable {
     /// Reads a document and holds it to its limits.
     ///
     /// What of the policy is left out takes its default.
-    package init(parsing bytes: [UInt8], unknownMembers: UnknownMembers) throws(CatalogDocumentError) {
+    package init(parsing bytes: [UInt8], from origin: Origin) throws(CatalogDocumentError) {
         guard let document = WireJSON.value(of: bytes) else {
             throw CatalogDocumentError(
                 path: "", reason: "is not JSON, or has more than \(WireJSON.depthLimit) levels of it")
         }
-        var unknown = UnknownCatalogMembers(areRefused: unknownMembers == .refused)
+        var unknown = UnknownCatalogMembers(in: origin)
         let members = try CatalogMembers(document, path: "", known: CatalogBodyForm.names, &unknown)
         let listed = try members.array("products", limit: Self.productLimit)
         var products: [CatalogProduct] = []
@@ -142,7 +145,7 @@ package struct CatalogDocument: Hashable, Sendable {
         var entitlements: [String] = []
         for (index, value) in try members.array("entitlements", limit: entitlementLimit).enumerated() {
             let place = "\(path).entitlements[\(index)]"
-            let id = try CatalogMembers.identifier(value, path: place, limit: entitlementIDLimit)
+            let id = try members.identifier(value, path: place, limit: entitlementIDLimit)
             guard !entitlements.contains(id) else {
                 throw CatalogDocumentError(path: place, reason: "names an entitlement that the product names already")
             }

@@ -1,19 +1,22 @@
+import EntitlementCore
+
 /// What becomes of members of a catalog that mean nothing here.
 struct UnknownCatalogMembers {
     /// More of them say no more to whoever wrote them.
     private static let mostNamed = 8
 
-    let areRefused: Bool
+    /// Where the catalog comes from.
+    let origin: CatalogDocument.Origin
     /// Where the first ones stand that were ignored.
     private(set) var ignored: [String] = []
 
-    init(areRefused: Bool) { self.areRefused = areRefused }
+    init(in origin: CatalogDocument.Origin) { self.origin = origin }
 
     /// Takes note of one.
     ///
     /// - Parameter known: the names that mean something there.
     mutating func meet(_ path: String, known: Set<String>) throws(CatalogDocumentError) {
-        guard !areRefused else {
+        guard origin != .file else {
             throw CatalogDocumentError(
                 path: path, reason: "is unknown; known are: \(known.sorted().joined(separator: ", "))")
         }
@@ -25,6 +28,7 @@ struct UnknownCatalogMembers {
 struct CatalogMembers {
     private let members: [String: WireValue]
     private let path: String
+    private let origin: CatalogDocument.Origin
 
     init(
         _ value: WireValue, path: String, known: Set<String>, _ unknown: inout UnknownCatalogMembers
@@ -34,6 +38,7 @@ struct CatalogMembers {
         }
         self.members = members
         self.path = path
+        origin = unknown.origin
         for name in members.keys.filter({ !known.contains($0) }).sorted() {
             try unknown.meet(place(String(name.prefix(64))), known: known)
         }
@@ -59,7 +64,7 @@ struct CatalogMembers {
 
     func identifier(_ name: String, limit: Int) throws(CatalogDocumentError) -> String {
         guard let value = self[name] else { throw CatalogDocumentError(path: place(name), reason: "is missing") }
-        return try Self.identifier(value, path: place(name), limit: limit)
+        return try identifier(value, path: place(name), limit: limit)
     }
 
     func bool(_ name: String) throws(CatalogDocumentError) -> Bool? {
@@ -70,9 +75,9 @@ struct CatalogMembers {
         return flag
     }
 
-    static func identifier(_ value: WireValue, path: String, limit: Int) throws(CatalogDocumentError) -> String {
+    func identifier(_ value: WireValue, path: String, limit: Int) throws(CatalogDocumentError) -> String {
         guard case .string(let text) = value, !text.isEmpty, text.utf8.count <= limit,
-            text.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+            origin == .answer || !text.unicodeScalars.contains(where: \.isControl)
         else {
             throw CatalogDocumentError(
                 path: path, reason: "must be a text of 1 to \(limit) bytes without control characters")

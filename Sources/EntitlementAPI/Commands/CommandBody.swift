@@ -84,7 +84,7 @@ extension KeyedDecodingContainer {
         tell(.text(limit: limit, hasLines: hasLines), of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
         let isPlain = text.unicodeScalars.allSatisfy { scalar in
-            (scalar.value >= 32 && scalar.value != 127) || (hasLines && ["\n", "\r", "\t"].contains(scalar))
+            !scalar.isControl || (hasLines && ["\n", "\r", "\t"].contains(scalar))
         }
         guard (1...limit).contains(text.utf8.count), isPlain else {
             throw refusal(key, "must be a text of 1 to \(limit) bytes without control characters")

@@ -122,7 +122,7 @@ extension CatalogCopy: Codable {
                 DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "not a catalog with a position")
             )
         }
-        catalog = try CatalogDocument(parsing: WireJSON.encode(document), unknownMembers: .ignored).catalog
+        catalog = try CatalogDocument(parsing: WireJSON.encode(document), from: .answer).catalog
         self.position = position
     }
 

@@ -8,7 +8,7 @@ package struct CustomerID: Hashable, Sendable {
     /// `nil` for what no customer can be called: empty, too long, or with a control character.
     package init?(_ text: String) {
         guard !text.isEmpty, text.utf8.count <= Self.lengthLimit,
-            text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && !(0x7F...0x9F).contains($0.value) })
+            !text.unicodeScalars.contains(where: \.isControl)
         else { return nil }
         value = Self.isUUID(text) ? text.lowercased() : text
     }

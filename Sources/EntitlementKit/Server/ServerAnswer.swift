@@ -234,7 +234,7 @@ struct AnsweredCatalog: Hashable, Sendable {
 
     private static func parse(_ members: [String: WireValue]) -> Catalog? {
         (try? WireJSON.encode(WireValue.object(members))).flatMap {
-            try? CatalogDocument(parsing: $0, unknownMembers: .ignored).catalog
+            try? CatalogDocument(parsing: $0, from: .answer).catalog
         }
     }
 }

@@ -47,7 +47,7 @@ struct CatalogHandlers: Sendable {
     static func catalog(in call: Call) throws(Problem) -> CatalogDocument {
         let body = try call.unambiguousBody()
         do throws(CatalogDocumentError) {
-            return try CatalogDocument(parsing: body, unknownMembers: .ignored)
+            return try CatalogDocument(parsing: body, from: .request)
         } catch {
             throw Problem(.malformedRequest, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }

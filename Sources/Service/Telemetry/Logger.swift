@@ -97,8 +97,9 @@ extension LogRecord {
 
     /// A JSON string; written here because JSONEncoder keeps no order of members, and a log reads best in one.
     private static func quoted(_ text: String) -> String {
+        // 0xC2 begins the control characters beyond ASCII, and others.
         let isPlain = text.utf8.allSatisfy {
-            $0 >= 0x20 && $0 != 0x7F && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
+            $0 >= 0x20 && $0 != 0x7F && $0 != 0xC2 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
         }
         if isPlain { return "\"\(text)\"" }
         var quoted = "\""
@@ -106,7 +107,7 @@ extension LogRecord {
             switch scalar {
             case "\"": quoted += "\\\""
             case "\\": quoted += "\\\\"
-            case _ where scalar.value < 0x20 || scalar.value == 0x7F:
+            case _ where scalar.isControl:
                 let hex = String(scalar.value, radix: 16)
                 quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
             default: quoted.unicodeScalars.append(scalar)

@@ -34,7 +34,7 @@ struct CatalogApplyCommand: Command {
             if let name = json.repeatedName {
                 throw CommandFailure(description: "\(path): \(name) is there twice in one object")
             }
-            catalog = try CatalogDocument(parsing: text, unknownMembers: .refused).catalog
+            catalog = try CatalogDocument(parsing: text, from: .file).catalog
         } catch let error as CatalogDocumentError {
             throw CommandFailure(description: "\(path): \(error)")
         }

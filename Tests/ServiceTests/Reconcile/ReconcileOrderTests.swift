@@ -80,7 +80,7 @@ struct ReconcileOrderTests {
             originals[original] = state
         }
         let catalog = try CatalogDocument(
-            parsing: Array(ServiceRig.deviceCatalog.utf8), unknownMembers: .ignored
+            parsing: Array(ServiceRig.deviceCatalog.utf8), from: .request
         ).catalog
         let facts = CustomerFacts(customer: IdentityRef(0), originals: originals, catalog: catalog)
         return facts.answers(at: instant).map { EntitlementDocument($0).words }

@@ -35,7 +35,7 @@ struct KeysCreateCommand: Command {
         self.arguments = arguments
         name = try arguments.required("--name")
         guard (1...200).contains(name.utf8.count),
-            name.unicodeScalars.allSatisfy({ $0.value >= 32 && $0.value != 127 })
+            !name.unicodeScalars.contains(where: \.isControl)
         else { throw arguments.error("--name must have between 1 and 200 bytes, none of them a control character") }
         environment = try arguments.environment()
         bundleID = arguments.value("--app")
