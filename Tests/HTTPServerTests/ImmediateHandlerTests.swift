@@ -23,6 +23,19 @@ struct ImmediateHandlerTests {
         }
     }
 
+    @Test("a header field that stands on several lines is told from one that does not")
+    func lines() async throws {
+        try await withImmediateServer(Script()) { port in
+            let counts = try await offPool {
+                let client = try HTTPTestClient(port: port)
+                return try ["", "X-Name: a\r\nX-Names: b\r\n", "X-Name: a\r\nX-Names: b\r\nx-name: c\r\n"].map {
+                    try client.get("/lines", headers: $0).text
+                }
+            }
+            #expect(counts == ["0", "1", "2"])
+        }
+    }
+
     @Test("what arrives in one turn can be answered together, when a watched descriptor says so")
     func together() async throws {
         let script = Script()
@@ -176,6 +189,9 @@ private final class ScriptedHandler: ImmediateHandler {
         case "/echo":
             let text = "\(request.body.count) bytes, \(request.body.last.map { "\($0)" } ?? "none")"
             guard let response = Self.response(text) else { return false }
+            exchange.answer(response)
+        case "/lines":
+            guard let response = Self.response("\(request.count(of: "X-Name"))") else { return false }
             exchange.answer(response)
         case "/turn": ofTurn.append((exchange, isGivenUp: false))
         case "/give-up": ofTurn.append((exchange, isGivenUp: true))

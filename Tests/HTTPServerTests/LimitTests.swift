@@ -92,10 +92,13 @@ struct LimitTests {
     }
 
     @Test(
-        "contradictions about the body are refused",
+        "contradictions about the body and the sender are refused",
         arguments: [
             ("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", 400),
             ("Content-Length: 2\r\nContent-Length: 3\r\n", 400),
+            ("Authorization: Bearer a\r\nauthorization: Bearer b\r\n", 400),
+            ("Authorization: Bearer a\r\nAuthorization: Bearer b\r\nContent-Length: 0\r\n", 400),
+            ("Authorization: Bearer a\r\nAuthorization: Bearer a\r\n", 200),
             ("Content-Length: +2\r\n", 400), ("Transfer-Encoding: gzip, chunked\r\n", 501),
             ("Content-Length : 2\r\n", 400), ("Content-Length: 99999999999999999999999\r\n", 413),
         ])

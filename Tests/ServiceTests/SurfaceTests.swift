@@ -63,6 +63,33 @@ struct SurfaceTests {
         }
     }
 
+    @Test(
+        "a header field that says two things is refused by name, one that says the same again is taken; lists are joined"
+    )
+    func repeatedFields() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.put(ServiceRig.proCatalog)
+        for (second, verdict) in [("b", "400 malformed_request"), ("a", "200 -")] {
+            let answer = try await rig.send(
+                "POST", "/v1/customers/c-1/actions/grant", key: rig.admin,
+                headers: [("Idempotency-Key", "a"), ("idempotency-key", second)],
+                body: Array(#"{"entitlement":"e","reason":"r"}"#.utf8))
+            #expect(answer.verdict == verdict, "\(answer.text)")
+            if verdict != "200 -" { #expect(try answer.json["param"] == .string("Idempotency-Key")) }
+        }
+        let subscriber = try await rig.get(
+            "/revenuecat/v1/subscribers/x", headers: [("X-Is-Sandbox", "true"), ("X-Is-Sandbox", "false")])
+        #expect(subscriber.status == 400, "\(subscriber.text)")
+        let tag = try #require(try await rig.get("/v1/catalog").header("ETag"))
+        for tags in [["\"x\"", tag], [tag, "\"x\""]] {
+            let headers = tags.map { ("If-None-Match", $0) }
+            #expect(try await rig.get("/v1/catalog", headers: headers).status == 304)
+        }
+        let chart = try await rig.get(
+            "/v1/charts/active", headers: [("Accept", "application/json;q=0.5"), ("Accept", "text/csv")])
+        #expect(chart.header("Content-Type")?.hasPrefix("text/csv") == true)
+    }
+
     @Test("an idempotency key of 255 long characters is too long, not our fault, and described as it is taken")
     func idempotencyKeyLength() async throws {
         let rig = try await ServiceRig.make()

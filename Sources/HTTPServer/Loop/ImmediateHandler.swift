@@ -45,6 +45,9 @@ package struct ImmediateRequest: ~Copyable {
     package let receivedAt: ContinuousClock.Instant
     let connection: MHDConnection
 
+    /// How many lines a header field has, whatever the case of its name.
+    package func count(of name: StaticString) -> Int { connection.count(of: name) }
+
     /// The first value of a header field, whatever the case of its name.
     package func header(_ name: StaticString) -> UnsafeBufferPointer<UInt8>? {
         var value: UnsafePointer<CChar>?

@@ -39,22 +39,45 @@ struct MHDConnection {
         ["Content-Length", "Transfer-Encoding"].contains { isSameFieldName($0, name) }
     }
 
-    /// Whether every field has a name that HTTP allows, and none speaks of a body.
+    /// Whether every field has a name that HTTP allows, none speaks of a body, and one at most bears a credential.
     var isPlainlyBodiless: Bool {
-        var isPlain = true
-        withUnsafeMutablePointer(to: &isPlain) { isPlain in
+        var found = (isPlain: true, credentials: 0)
+        withUnsafeMutablePointer(to: &found) { found in
             _ = MHD_get_connection_values_n(
                 pointer, .HEADER_KIND,
                 { found, _, name, nameLength, _, _ in
+                    guard let found = found?.assumingMemoryBound(to: (isPlain: Bool, credentials: Int).self) else {
+                        return .NO
+                    }
                     let name = UnsafeRawBufferPointer(start: name, count: name == nil ? 0 : nameLength)
-                    guard HTTPFraming.isToken(name), !HTTPFraming.speaksOfBody(name) else {
-                        found?.assumingMemoryBound(to: Bool.self).pointee = false
+                    if HTTPFraming.bearsCredential(name) { found.pointee.credentials += 1 }
+                    guard HTTPFraming.isToken(name), !HTTPFraming.speaksOfBody(name), found.pointee.credentials < 2
+                    else {
+                        found.pointee.isPlain = false
                         return .NO
                     }
                     return .YES
-                }, isPlain)
+                }, found)
         }
-        return isPlain
+        return found.isPlain
+    }
+
+    /// How many lines a header field has, whatever the case of its name.
+    func count(of name: StaticString) -> Int {
+        var search = (name: name, count: 0)
+        withUnsafeMutablePointer(to: &search) { search in
+            _ = MHD_get_connection_values_n(
+                pointer, .HEADER_KIND,
+                { search, _, name, nameLength, _, _ in
+                    guard let search = search?.assumingMemoryBound(to: (name: StaticString, count: Int).self) else {
+                        return .NO
+                    }
+                    let name = UnsafeRawBufferPointer(start: name, count: name == nil ? 0 : nameLength)
+                    if HTTPFraming.isSame(name, search.pointee.name) { search.pointee.count += 1 }
+                    return .YES
+                }, search)
+        }
+        return search.count
     }
 
     /// What a request's method is called.

@@ -1,7 +1,7 @@
 /// What the header fields say of the body, read strictly.
 ///
 /// A proxy in front may read contradicting fields in another way than libmicrohttpd; what one takes for a body the
-/// other takes for a request. So contradictions are refused instead of resolved.
+/// other takes for a request. So contradictions are refused instead of resolved, and so is more than one credential.
 struct HTTPFraming {
     /// `nil` when the body comes in chunks.
     let contentLength: Int?
@@ -10,6 +10,10 @@ struct HTTPFraming {
     init(_ head: HTTPRequestHead) throws(HTTPRefusal) {
         for field in head.headers where !Self.isToken(field.name.utf8) {
             throw .malformed(reason: "a header field has a name that HTTP does not allow")
+        }
+        let credentials = head.headerValues("Authorization")
+        guard credentials.dropFirst().allSatisfy({ $0.utf8.elementsEqual(credentials[0].utf8) }) else {
+            throw .malformed(reason: "it has Authorization several times, with different values")
         }
         let codings = head.headerValues("Transfer-Encoding")
         let lengths = head.headerValues("Content-Length")
@@ -48,15 +52,16 @@ struct HTTPFraming {
 
     /// Whether a field of this name bears on where a body begins or ends.
     static func speaksOfBody(_ name: UnsafeRawBufferPointer) -> Bool {
-        switch name.count {
-        case 14: isSame(name, "content-length")
-        case 17: isSame(name, "transfer-encoding")
-        default: false
-        }
+        isSame(name, "content-length") || isSame(name, "transfer-encoding")
     }
 
-    private static func isSame(_ name: UnsafeRawBufferPointer, _ lowercased: StaticString) -> Bool {
-        lowercased.withUTF8Buffer { zip(name, $0).allSatisfy { $0 | 0x20 == $1 } }
+    /// Whether a field of this name says who sends the request.
+    static func bearsCredential(_ name: UnsafeRawBufferPointer) -> Bool { isSame(name, "authorization") }
+
+    /// Whether two names are the same, whatever their case; both are such as HTTP allows, of letters and hyphens.
+    static func isSame(_ name: UnsafeRawBufferPointer, _ other: StaticString) -> Bool {
+        name.count == other.utf8CodeUnitCount
+            && other.withUTF8Buffer { zip(name, $0).allSatisfy { $0 | 0x20 == $1 | 0x20 } }
     }
 
     private static let tokenBytes: [Bool] = (UInt8(0)..<0x80).map { byte in

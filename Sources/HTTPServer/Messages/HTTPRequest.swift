@@ -42,6 +42,12 @@ package struct HTTPRequestHead: Sendable {
     package func headerValues(_ name: String) -> [String] {
         headers.filter { isSameFieldName($0.name, name) }.map(\.value)
     }
+
+    /// The whole list of a header field that is one, though it may stand on several lines (RFC 9110, section 5.3).
+    package func headerList(_ name: String) -> String? {
+        let lines = headerValues(name)
+        return lines.isEmpty ? nil : lines.joined(separator: ", ")
+    }
 }
 
 /// A whole request: head, decoded target and body.
@@ -90,6 +96,9 @@ package struct HTTPRequest: Sendable {
 
     /// Every value of a header field, whatever the case of its name, in the order sent.
     package func headerValues(_ name: String) -> [String] { head.headerValues(name) }
+
+    /// The whole list of a header field that is one, though it may stand on several lines (RFC 9110, section 5.3).
+    package func headerList(_ name: String) -> String? { head.headerList(name) }
 
     /// The first value of a query item with exactly this name.
     package func queryValue(_ name: String) -> String? { query.first { $0.name == name }?.value }

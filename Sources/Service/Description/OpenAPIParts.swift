@@ -14,7 +14,7 @@ extension OpenAPIDocument {
             """
             JSON in and out; times are RFC 3339 in UTC with milliseconds; ids are opaque texts, and one that is a UUID is \
             compared in lower case. Members and query parameters of a request that are not described are ignored. A described \
-            parameter that stands there twice is refused, and so is a body in which an object has a name twice, unless a store \
+            parameter that stands there twice is refused, in a header field where the two differ, and so is a body in which an object has a name twice, unless a store \
             sends it. Where `maxLength` stands, bytes of UTF-8 count, of which a text may have no more; ids and names have no \
             control characters.
 

@@ -19,6 +19,8 @@ struct Parameter: Sendable {
     let example: WireValue?
     /// The type whose words it may be, where documents have it too.
     var wordType: (any (Decodable & Sendable).Type)?
+    /// Whether it is a header field whose value is a list, which may stand on several lines.
+    private(set) var isList = false
 
     private init(
         _ name: String, in place: Place, _ schema: Schema, isRequired: Bool = false, example: WireValue? = nil,
@@ -48,6 +50,13 @@ struct Parameter: Sendable {
     private func of(_ type: any (Decodable & Sendable).Type) -> Parameter {
         var parameter = self
         parameter.wordType = type
+        return parameter
+    }
+
+    /// The same, as a list.
+    private var asList: Parameter {
+        var parameter = self
+        parameter.isList = true
         return parameter
     }
 
@@ -168,9 +177,10 @@ struct Parameter: Sendable {
             + "kept")
     static let ifMatch = Parameter(
         "If-Match", in: .header, .anyText, "Refuses the change unless the catalog in force has one of these entity tags"
-    )
+    ).asList
     static let ifNoneMatch = Parameter(
-        "If-None-Match", in: .header, .anyText, "Answers `304` where the answer still has one of these entity tags")
+        "If-None-Match", in: .header, .anyText, "Answers `304` where the answer still has one of these entity tags"
+    ).asList
     static let stripeSignature = Parameter(
         "Stripe-Signature", in: .header, .anyText, isRequired: true, example: "t=1763665200,v1=5257a869…",
         "Stripe's signature of the body")

@@ -35,13 +35,27 @@ struct Call: Sendable {
         return id
     }
 
-    /// Refuses a query that names one parameter of the route twice: which of them is meant nobody can tell.
+    /// Refuses a request in which one parameter of the route stands twice: which of them is meant nobody can tell.
+    ///
+    /// A header field that says the same again is let pass, since proxies do that.
     func refuseRepeatedParameters() throws(Problem) {
-        guard request.query.count > 1 else { return }
-        for parameter in operation.parameters where parameter.place == .query {
-            guard request.query.count(where: { $0.name == parameter.name }) > 1 else { continue }
-            throw Problem(
-                .malformedRequest, "The query has \(parameter.name) twice; leave one of them.", param: parameter.name)
+        for parameter in operation.parameters {
+            switch parameter.place {
+            case .query:
+                guard request.query.count > 1, request.query.count(where: { $0.name == parameter.name }) > 1 else {
+                    continue
+                }
+                throw Problem(
+                    .malformedRequest, "The query has \(parameter.name) twice; leave one of them.",
+                    param: parameter.name)
+            case .header where !parameter.isList:
+                let values = request.headerValues(parameter.name)
+                guard values.dropFirst().contains(where: { !$0.utf8.elementsEqual(values[0].utf8) }) else { continue }
+                throw Problem(
+                    .malformedRequest, "The request has \(parameter.name) twice; leave one of them.",
+                    param: parameter.name)
+            case .path, .header: continue
+            }
         }
     }
 
@@ -57,7 +71,7 @@ struct Call: Sendable {
         return switch parameter.place {
         case .path: parameters[parameter.name]
         case .query: request.queryValue(parameter.name)
-        case .header: request.header(parameter.name)
+        case .header: parameter.isList ? request.headerList(parameter.name) : request.header(parameter.name)
         }
     }
 

@@ -123,8 +123,8 @@ final class ImmediateResponder: ImmediateHandler {
 
     private func question(_ request: borrowing ImmediateRequest, _ key: RememberedKeys.Key) -> HeldRequest.Question? {
         let named = request.header("If-None-Match")
-        // Nobody has looked at its bytes yet, and no tag of this service's has others.
-        if let named, !named.allSatisfy({ $0 < 0x80 }) { return nil }
+        // Nobody has looked at its bytes yet, and no tag of this service's has others. The general path joins several lines.
+        if let named, !named.allSatisfy({ $0 < 0x80 }) || request.count(of: "If-None-Match") > 1 { return nil }
         let knownTags = named.map { String(decoding: $0, as: UTF8.self) }
         if let target = EntitlementsTarget(request.target) {
             // The general path refuses what the key is not for.

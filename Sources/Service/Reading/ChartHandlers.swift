@@ -20,7 +20,7 @@ struct ChartHandlers: Sendable {
         let environment = try call.environment()
         let productID = try call.text(.product)
         let format =
-            try call.word(.chartFormat, ChartFormat.self) ?? ChartFormat(accepted: call.request.header("Accept"))
+            try call.word(.chartFormat, ChartFormat.self) ?? ChartFormat(accepted: call.request.headerList("Accept"))
         let knownAt = try call.knownAt()
         let presentSpan = knownAt == .head ? try call.chartSpan(now: context.now()) : nil
         if let position = try call.wholeNumber(.minPosition) {
