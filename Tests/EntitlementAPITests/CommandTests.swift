@@ -58,11 +58,11 @@ struct CommandTests {
     func requests() throws {
         let uuid = "7E3FB20B-4CDB-47CC-936D-99D65F608138"
         try check([
-            (#"{"app_account_token":"\#(uuid)","x":1}"#, LinkRequest(.accountToken(uuid.lowercased()))),
-            (#"{"app_account_token":"User-7"}"#, LinkRequest(.accountToken("User-7"))),
+            (#"{"app_account_token":"\#(uuid)","x":1}"#, LinkRequest(.accountToken(try customer(uuid)))),
+            (#"{"app_account_token":"User-7"}"#, LinkRequest(.accountToken(try customer("User-7")))),
             (
                 #"{"app_transaction_id":"704","environment":"sandbox"}"#,
-                LinkRequest(.appTransaction("704"), environment: .sandbox)
+                LinkRequest(.appTransaction(try customer("apple:704")), environment: .sandbox)
             ),
             (#"{"customer_id":"\#(uuid)","undo":null}"#, LinkRequest(.customer(try customer(uuid)))),
             (#"{"undo":12}"#, LinkRequest(.undo(12))),
@@ -163,9 +163,13 @@ struct CommandTests {
             #expect(path(of: #"{"grant_id":"\#(most)","reason":"r"}"#, as: RevokeGrantRequest.self) == nil)
             #expect(path(of: #"{"grant_id":"\#(most)g","reason":"r"}"#, as: RevokeGrantRequest.self) == "grant_id")
         }
-        let token = String(repeating: "t", count: 512)
-        #expect(path(of: #"{"app_account_token":"\#(token)"}"#, as: LinkRequest.self) == nil)
-        #expect(path(of: #"{"app_account_token":"\#(token)t"}"#, as: LinkRequest.self) == "app_account_token")
+        // The customer ids that they stand for are as long as one may be.
+        for (name, limit) in [("app_account_token", 256), ("app_transaction_id", 250), ("customer_id", 256)] {
+            let most = String(repeating: "t", count: limit)
+            #expect(path(of: #"{"\#(name)":"\#(most)"}"#, as: LinkRequest.self) == nil)
+            #expect(path(of: #"{"\#(name)":"\#(most)t"}"#, as: LinkRequest.self) == name)
+            #expect(path(of: #"{"\#(name)":""}"#, as: LinkRequest.self) == name)
+        }
     }
 
     @Test("no id and no reason has a control character, whether of ASCII or of Latin-1; a reason may have lines")

@@ -145,11 +145,19 @@ extension KeyedDecodingContainer {
 
     /// A customer, in the form in which ids are compared.
     func customer(_ key: Key) throws -> CustomerID? {
-        tell(.text(limit: CustomerID.lengthLimit, hasLines: false), of: key)
+        try customer(key, limit: CustomerID.lengthLimit) { CustomerID($0) }
+    }
+
+    /// The default customer of an app transaction, by its id.
+    func appTransaction(_ key: Key) throws -> CustomerID? {
+        try customer(key, limit: CustomerID.appTransactionLimit, CustomerID.ofAppTransaction)
+    }
+
+    private func customer(_ key: Key, limit: Int, _ named: (String) -> CustomerID?) throws -> CustomerID? {
+        tell(.text(limit: limit, hasLines: false), of: key)
         guard let text = try value(key, String.self, "a text") else { return nil }
-        guard let customer = CustomerID(text) else {
-            throw refusal(
-                key, "must be a text of 1 to \(CustomerID.lengthLimit) bytes without control characters")
+        guard let customer = named(text) else {
+            throw refusal(key, "must be a text of 1 to \(limit) bytes without control characters")
         }
         return customer
     }

@@ -24,9 +24,10 @@ package struct LinkRequest: AlternativeBody {
     ]
 
     package enum Target: Hashable, Sendable {
-        /// In lower case when it is a UUID.
-        case accountToken(String)
-        case appTransaction(String)
+        /// By its default customer.
+        case accountToken(CustomerID)
+        /// By its default customer.
+        case appTransaction(CustomerID)
         case customer(CustomerID)
         /// Takes back the link at this position.
         case undo(Int64)
@@ -46,11 +47,9 @@ package struct LinkRequest: AlternativeBody {
     package init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         var targets: [(key: CodingKeys, target: Target)] = []
-        if let token = try members.text(.accountToken, limit: CommandLimits.storeID) {
-            targets.append((.accountToken, .accountToken(CustomerID.isUUID(token) ? token.lowercased() : token)))
-        }
-        if let id = try members.text(.appTransaction, limit: CommandLimits.storeID) {
-            targets.append((.appTransaction, .appTransaction(id)))
+        if let token = try members.customer(.accountToken) { targets.append((.accountToken, .accountToken(token))) }
+        if let transaction = try members.appTransaction(.appTransaction) {
+            targets.append((.appTransaction, .appTransaction(transaction)))
         }
         if let customer = try members.customer(.customer) { targets.append((.customer, .customer(customer))) }
         if let position = try members.position(.undo) { targets.append((.undo, .undo(position))) }
@@ -69,8 +68,9 @@ package struct LinkRequest: AlternativeBody {
     package func encode(to encoder: any Encoder) throws {
         var members = encoder.container(keyedBy: CodingKeys.self)
         switch target {
-        case .accountToken(let token): try members.encode(token, forKey: .accountToken)
-        case .appTransaction(let id): try members.encode(id, forKey: .appTransaction)
+        case .accountToken(let token): try members.encode(token.value, forKey: .accountToken)
+        case .appTransaction(let transaction):
+            try members.encode(transaction.appTransactionID, forKey: .appTransaction)
         case .customer(let customer): try members.encode(customer.value, forKey: .customer)
         case .undo(let position): try members.encode(position, forKey: .undo)
         }

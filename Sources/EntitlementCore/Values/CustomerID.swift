@@ -16,8 +16,13 @@ package struct CustomerID: Hashable, Sendable {
     /// The prefix of the id of an app transaction's default customer.
     private static let applePrefix = "apple:"
 
-    /// The default customer of an app transaction id.
-    package static func ofAppTransaction(_ id: String) -> CustomerID? { CustomerID(applePrefix + id) }
+    /// The longest app transaction id that has a default customer, in UTF-8 bytes.
+    package static let appTransactionLimit = lengthLimit - applePrefix.utf8.count
+
+    /// The default customer of an app transaction id; `nil` for what is none, or has none.
+    package static func ofAppTransaction(_ id: String) -> CustomerID? {
+        id.isEmpty ? nil : CustomerID(applePrefix + id)
+    }
 
     /// The app transaction id whose default customer this is; `nil` for any other.
     package var appTransactionID: String? {

@@ -21,33 +21,21 @@ extension CommandHandlers {
     func decideLink(_ target: LinkRequest.Target, _ command: LinkCommand) async throws -> CommandStep {
         switch target {
         case .undo(let position): try await undoLink(at: position, command)
-        case .accountToken(let token):
-            try await link(try Self.customer(CustomerID(token), "app_account_token"), command)
-        case .appTransaction(let id):
-            try await link(try Self.customer(CustomerID.ofAppTransaction(id), "app_transaction_id"), command)
-        case .customer(let linked): try await link(linked, command)
+        case .accountToken(let linked), .appTransaction(let linked), .customer(let linked):
+            try await link(linked, command)
         }
     }
 
     /// What may be a slip: the store's statements bear UUIDs and numbers alone, so anything else is never met there.
     private static func remarks(_ target: LinkRequest.Target) -> [String] {
         switch target {
-        case .accountToken(let token) where !CustomerID.isUUID(token): ["not_a_uuid:\(token)"]
-        case .appTransaction(let id) where !id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains):
-            ["not_a_number:\(id)"]
-        case .undo, .accountToken, .appTransaction, .customer: []
+        case .accountToken(let token) where !CustomerID.isUUID(token.value): return ["not_a_uuid:\(token.value)"]
+        case .appTransaction(let transaction):
+            let id = transaction.appTransactionID ?? ""
+            let isNumber = id.utf8.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+            return isNumber ? [] : ["not_a_number:\(id)"]
+        case .undo, .accountToken, .customer: return []
         }
-    }
-
-    /// The default customer of an identity.
-    private static func customer(_ customer: CustomerID?, _ param: String) throws(Problem) -> CustomerID {
-        guard let customer else {
-            throw Problem(
-                .malformedRequest,
-                "\(param) is too long: the customer id it stands for has at most \(CustomerID.lengthLimit) bytes.",
-                param: param)
-        }
-        return customer
     }
 
     private func link(_ linked: CustomerID, _ command: LinkCommand) async throws -> CommandStep {
