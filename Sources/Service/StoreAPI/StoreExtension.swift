@@ -59,9 +59,18 @@ package struct StoreExtension: Sendable {
         ) async throws {
             let (known, position) = try await reader.subscription(
                 original, environment: environment, knownAt: event.map { .position($0 - 1) } ?? .head, app: scope)
-            guard let known, let app = known.state.transactions.first?.fact.bundleID else {
+            guard let known else {
                 throw StoreExtensionRefusal(
                     .unknown, "the ledger knows no original transaction \(original) in \(environment.rawValue)")
+            }
+            guard known.state.web == nil else {
+                throw StoreExtensionRefusal(
+                    .unprocessable, "\(original) was bought on the web, and the App Store alone can be asked for days")
+            }
+            guard let app = known.state.transactions.first?.fact.bundleID else {
+                throw StoreExtensionRefusal(
+                    .unprocessable,
+                    "the ledger knows no transaction of \(original), and so not its app; have the store checked first")
             }
             (self.original, self.environment, self.app) = (original, environment, app)
             (self.position, end, key) = (position, known.end, known.key)

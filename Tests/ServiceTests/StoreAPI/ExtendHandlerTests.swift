@@ -197,6 +197,17 @@ struct ExtendHandlerTests {
         let after = try await rig.expiry(of: Self.id)
         #expect(after.milliseconds - before.milliseconds == Self.fiveDays, "\(answers.map(\.text))")
     }
+
+    @Test("what the App Store cannot be asked about is said to be so: it is not unknown")
+    func bought() async throws {
+        let stripe = try await StripeRig.make()
+        let invoice = StripeBody.event("invoice.paid", StripeBody.invoice("c-1"))
+        #expect(try await stripe.deliver(invoice).status == 200)
+        let refusal = try await stripe.rig.extend("sub_1", Self.body(), idempotencyKey: nil)
+        #expect(refusal.verdict == "422 unprocessable" && refusal.text.contains("bought on the web"), "\(refusal.text)")
+        let unknown = try await stripe.rig.extend("sub_2", Self.body(), idempotencyKey: nil)
+        #expect(unknown.verdict == "404 not_found", "\(unknown.text)")
+    }
 }
 
 extension ServiceRig {
