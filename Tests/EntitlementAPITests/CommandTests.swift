@@ -185,6 +185,14 @@ struct CommandTests {
         #expect(path(of: #"{"entitlement":"é\u00a0","reason":"a\nb"}"#, as: GrantRequest.self) == nil)
     }
 
+    @Test("what may not be missing of an endpoint is not taken away by null")
+    func patchedAway() throws {
+        #expect(path(of: #"{"url":null}"#, as: EndpointChangeRequest.self) == "url")
+        let read = try EndpointChangeRequest(parsing: Array(#"{"types":null,"environment":null,"format":null}"#.utf8))
+        #expect(read.url == nil && read.types == [] && read.environment == .some(nil) && read.format == .some(nil))
+        #expect(read.description == nil && read.app == nil)
+    }
+
     @Test("answers read back as written, and say null where there is nothing")
     func answers() throws {
         func check<Document: Codable & Equatable>(_ document: Document, _ text: String) throws {

@@ -12,13 +12,13 @@ package struct EndpointChangeRequest: CommandBody {
     package let authorizationHeader: String??
     /// These two stay what they are; another one is refused.
     package let app: String??
-    package let format: String?
+    package let format: String??
     /// What the body has beside that, and is ignored.
     package private(set) var unknownMembers: [String] = []
 
     package init(
         url: String? = nil, types: [String]? = nil, environment: StoreEnvironment?? = nil, description: String?? = nil,
-        authorizationHeader: String?? = nil, app: String?? = nil, format: String? = nil
+        authorizationHeader: String?? = nil, app: String?? = nil, format: String?? = nil
     ) {
         (self.url, self.types, self.environment) = (url, types, environment)
         (self.description, self.authorizationHeader) = (description, authorizationHeader)
@@ -28,6 +28,9 @@ package struct EndpointChangeRequest: CommandBody {
     package init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         url = try members.text(.url, limit: EndpointLimits.url)
+        guard url != nil || !members.contains(.url) else {
+            throw members.refusal(.url, "is null, and no endpoint is without one; leave it out to keep it")
+        }
         let named = try members.list(.types, of: String.self, "a type of message", limit: EndpointLimits.types)
         types = members.contains(.types) ? named : nil
         environment = try members.patched(.environment) { try $0.word(.environment, StoreEnvironment.self) }
@@ -38,7 +41,7 @@ package struct EndpointChangeRequest: CommandBody {
             try $0.text(.authorizationHeader, limit: EndpointLimits.authorization)
         }
         app = try members.patched(.app) { try $0.text(.app, limit: CommandLimits.bundleID) }
-        format = try members.text(.format, limit: 50)
+        format = try members.patched(.format) { try $0.text(.format, limit: 50) }
         unknownMembers = try decoder.members(besides: CodingKeys.allCases)
     }
 

@@ -53,7 +53,7 @@ package enum EndpointChoices {
                 reason: "app stays what an endpoint was made with: another app's customers are told otherwise. Make "
                     + "another endpoint.")
         }
-        if let asked = request.format, asked != terms.format {
+        if let asked = request.format, asked ?? EndpointFormat.standard.rawValue != terms.format {
             throw Refusal(
                 member: "format", reason: "format stays what an endpoint was made with. Make another endpoint.")
         }
