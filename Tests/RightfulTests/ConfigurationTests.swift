@@ -51,7 +51,7 @@ struct ConfigurationTests {
         "a name that stands twice in one object of the file is refused by name",
         arguments: [
             ("webhooks", #"{"webhooks": {"enabled": true}, "listen": "127.0.0.1:1", "webhooks": {"enabled": false}}"#),
-            ("bundle_id", #"{"apps": [{"bundle_id": "com.example.a", "bundle_id": "com.example.b"}]}"#),
+            ("apps[0].bundle_id", #"{"apps": [{"bundle_id": "com.example.a", "bundle_id": "com.example.b"}]}"#),
         ])
     func repeatedName(_ name: String, _ file: String) throws {
         let error = #expect(throws: ConfigurationError.self) { try Self.read(file) }

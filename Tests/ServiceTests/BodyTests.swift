@@ -61,7 +61,8 @@ struct BodyTests {
         let bodies = [
             (#"{"environment":"sandbox","environment":"production"}"#, "environment"),
             (#"{"signed_transactions":[],"signed_transactions":[]}"#, "signed_transactions"),
-            (#"{"claims":[{"state":"active","state":"expired"}]}"#, "state"), (#"{"x":1,"\u0078":2}"#, "x"),
+            (#"{"claims":[{},{"state":"active","state":"expired"}]}"#, "claims[1].state"),
+            (#"{"x":1,"\u0078":2}"#, "x"),
         ]
         for (body, name) in bodies {
             for answer in try await Self.send(rig, Array(body.utf8)) {

@@ -22,6 +22,17 @@ package struct CommandBodyError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     package var description: String { path.isEmpty ? "the body \(reason)" : "\(path) \(reason)" }
+
+    /// Such as `claims[0].state`.
+    static func path(_ keys: [any CodingKey]) -> String {
+        keys.reduce(into: "") { path, key in
+            if let index = key.intValue {
+                path += "[\(index)]"
+            } else {
+                path += (path.isEmpty ? "" : ".") + key.stringValue
+            }
+        }
+    }
 }
 
 /// The body of a request that asks the ledger to record something.
@@ -36,8 +47,8 @@ extension CommandBody {
             self = try WireJSON.decode(Self.self, from: bytes)
         } catch let error as CommandBodyError {
             throw error
-        } catch DecodingError.typeMismatch {
-            throw CommandBodyError(path: "", reason: "must be an object")
+        } catch DecodingError.typeMismatch(_, let context) {
+            throw CommandBodyError(path: CommandBodyError.path(context.codingPath), reason: "must be an object")
         } catch {
             throw CommandBodyError(path: "", reason: "is not JSON")
         }
@@ -67,7 +78,7 @@ extension Decoder {
 extension KeyedDecodingContainer {
     /// The error to throw about a member.
     func refusal(_ key: Key, _ reason: String, _ kind: CommandBodyError.Kind = .malformed) -> CommandBodyError {
-        CommandBodyError(kind, path: Self.path(codingPath + [key]), reason: reason)
+        CommandBodyError(kind, path: CommandBodyError.path(codingPath + [key]), reason: reason)
     }
 
     /// A member of a type that JSON has; `noun` says which, as in "must be a text".
@@ -180,7 +191,7 @@ extension KeyedDecodingContainer {
             } catch let error as CommandBodyError {
                 throw error
             } catch {
-                let path = "\(Self.path(codingPath + [key]))[\(elements.count)]"
+                let path = "\(CommandBodyError.path(codingPath + [key]))[\(elements.count)]"
                 throw CommandBodyError(path: path, reason: "must be \(noun)")
             }
         }
@@ -192,16 +203,5 @@ extension KeyedDecodingContainer {
         tell(.required, of: key)
         guard let value else { throw refusal(key, "is missing") }
         return value
-    }
-
-    /// Such as `claims[0].state`.
-    private static func path(_ keys: [any CodingKey]) -> String {
-        keys.reduce(into: "") { path, key in
-            if let index = key.intValue {
-                path += "[\(index)]"
-            } else {
-                path += (path.isEmpty ? "" : ".") + key.stringValue
-            }
-        }
     }
 }

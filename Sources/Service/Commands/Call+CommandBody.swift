@@ -41,7 +41,7 @@ extension Call {
         guard let json = JSONValue(parsing: request.body) else {
             throw Problem(.malformedRequest, "the body is not JSON.")
         }
-        if let name = json.repeatedName.map({ String($0.prefix(64)) }) {
+        if let name = json.repeatedMember {
             throw Problem(
                 .malformedRequest, "The body has \(name) twice in one object; leave one of them.", param: name)
         }

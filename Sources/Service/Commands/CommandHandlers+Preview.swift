@@ -9,20 +9,8 @@ extension CommandHandlers {
         let customer = try call.customerID()
         let request = try call.command(PreviewRequest.self)
         let environment = try call.environment(named: request.environment)
-        let step =
-            switch request.command {
-            case .grant(let grant): try await decideGrant(grant, to: customer, environment, by: call.actor, .unique)
-            case .revokeGrant(let revocation):
-                try await decideRevocation(revocation, of: customer, environment, by: call.actor, .unique)
-            case .link(let link):
-                try await decideLink(
-                    link.target,
-                    LinkCommand(
-                        customer: customer, environment: environment, actor: call.actor, reason: link.reason,
-                        deduplication: .unique))
-            }
         let draft: EventDraft? =
-            switch step {
+            switch try await decide(request.command, about: customer, environment, by: call.actor) {
             case .append(let draft): draft
             // It is so already, and nothing would change.
             case .answer: nil
@@ -37,6 +25,30 @@ extension CommandHandlers {
             }
         }
         return try await foresee(draft, of: names, environment)
+    }
+
+    /// What a command would lead to; what is refused of it is named by its place in the body of the preview.
+    private func decide(
+        _ command: PreviewRequest.Command, about customer: CustomerID, _ environment: StoreEnvironment,
+        by actor: String?
+    ) async throws -> CommandStep {
+        do {
+            switch command {
+            case .grant(let grant):
+                return try await decideGrant(grant, to: customer, environment, by: actor, .unique)
+            case .revokeGrant(let revocation):
+                return try await decideRevocation(revocation, of: customer, environment, by: actor, .unique)
+            case .link(let link):
+                return try await decideLink(
+                    link.target,
+                    LinkCommand(
+                        customer: customer, environment: environment, actor: actor, reason: link.reason,
+                        deduplication: .unique))
+            }
+        } catch var problem as Problem {
+            problem.param = problem.param.map { "\(command.name).\($0)" }
+            throw problem
+        }
     }
 
     /// Whose some identities are by the links in force.

@@ -31,7 +31,7 @@ struct CatalogApplyCommand: Command {
             guard let json = JSONValue(parsing: text) else {
                 throw CommandFailure(description: "\(path): the catalog is not JSON")
             }
-            if let name = json.repeatedName {
+            if let name = json.repeatedMember {
                 throw CommandFailure(description: "\(path): \(name) is there twice in one object")
             }
             catalog = try CatalogDocument(parsing: text, from: .file).catalog

@@ -50,7 +50,7 @@ struct ConfigurationNode {
             let value = try? JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
         else { throw ConfigurationError(file: file, Self.fault(of: content)) }
         self.value = value
-        if let name = json.repeatedName {
+        if let name = json.repeatedMember {
             throw ConfigurationError(name, .file(file), "is there twice")
         }
         path = ""

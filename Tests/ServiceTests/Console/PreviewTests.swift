@@ -119,6 +119,19 @@ struct PreviewTests {
         }
     }
 
+    @Test(
+        "what is refused of a command is named by its place in the body",
+        arguments: [
+            (#"{"grant":"x"}"#, "grant"), (#"{"grant":{"entitlement":1,"reason":"r"}}"#, "grant.entitlement"),
+            (#"{"grant":{"entitlement":"e","until":"2020-01-01T00:00:00Z","reason":"r"}}"#, "grant.until"),
+            (#"{"revoke_grant":{"grant_id":"none","reason":"r"}}"#, "revoke_grant.grant_id"),
+            (#"{"link":{"undo":1}}"#, "link.undo"), (#"{"link":{"undo":1,"undo":2}}"#, "link.undo"),
+        ])
+    func places(body: String, place: String) async throws {
+        let answer = try await post(try await ServiceRig.make(), "c-9", "preview", body)
+        #expect(try answer.json["param"] == .string(place), "\(answer.text)")
+    }
+
     @Test("what would be refused is refused, with the same code")
     func refused() async throws {
         let rig = try await ServiceRig.make()
