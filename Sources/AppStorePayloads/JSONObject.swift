@@ -34,6 +34,15 @@ package struct JSONObject {
         place(of: name).flatMap { JSONValue(document: document, unlessNull: $0) }
     }
 
+    /// Its members in their order, one name as often as it stands there, and those that are `null` as well.
+    package var members: [(name: String, value: JSONValue)] {
+        var members: [(name: String, value: JSONValue)] = []
+        forEachMember { name, place in
+            members.append((document.text(of: name) ?? "", JSONValue(document: document, index: place)))
+        }
+        return members
+    }
+
     /// The object as it stands in the text that it was read from, byte for byte.
     package var text: [UInt8] {
         let node = document.nodes[index]

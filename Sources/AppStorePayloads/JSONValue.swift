@@ -77,6 +77,15 @@ package struct JSONValue {
         }
     }
 
+    /// A number, rounded to what a `Double` holds.
+    package var double: Double? {
+        switch number {
+        case .integer(let value): Double(value)
+        case .fraction(let value): value
+        case nil: nil
+        }
+    }
+
     package var bool: Bool? {
         switch node.kind {
         case .yes: true

@@ -65,7 +65,7 @@ struct LogHandlers: Sendable {
     }
 
     private static func evidence(_ bytes: [UInt8]) -> EventDocument.Evidence {
-        let payload = (try? UnverifiedJWS(bytes).payload).flatMap { WireJSON.value(of: $0) }
+        let payload = (try? UnverifiedJWS(bytes).payload).flatMap { WireValue(payload: $0) }
         return EventDocument.Evidence(signedPayload: String(decoding: bytes, as: UTF8.self), payload: payload)
     }
 
@@ -75,7 +75,7 @@ struct LogHandlers: Sendable {
         case .stripeAPI:
             EventDocument.Evidence(
                 signedPayload: String(decoding: bytes, as: UTF8.self),
-                payload: WireJSON.value(of: bytes))
+                payload: WireValue(payload: bytes))
         case .notification, .serverAPI, .device, .api, .operatorCommand: evidence(bytes)
         }
     }
@@ -84,7 +84,7 @@ struct LogHandlers: Sendable {
         let webhook = SignedWebhook(evidence: bytes)
         return EventDocument.Evidence(
             signedPayload: String(decoding: webhook.body, as: UTF8.self), signature: webhook.signature,
-            payload: WireJSON.value(of: webhook.body))
+            payload: WireValue(payload: webhook.body))
     }
 }
 

@@ -57,6 +57,18 @@ struct EventTests {
         #expect(try await rig.get("/v1/events/first").verdict == "400 malformed_request")
     }
 
+    @Test("of a name that stands twice in what a store signed, what is shown is what the facts took: the last")
+    func repeatedName() async throws {
+        let stripe = try await StripeRig.make()
+        let body = StripeBody.event("invoice.paid", StripeBody.invoice("c-1"))
+            .replacing(#""type": "invoice.paid""#, with: #""type": "invoice.void", "type": "invoice.paid", "x": 1e400"#)
+        let answer = try await stripe.deliver(body)
+        #expect(answer.status == 200, "\(answer.text)")
+        let event = try await stripe.rig.get("/v1/events/\(try await stripe.rig.head)").json
+        #expect(event["evidence"]?["payload"]?["type"] == .string("invoice.paid"))
+        #expect(event["evidence"]?["payload"]?["x"] == .double(.greatestFiniteMagnitude))
+    }
+
     @Test("the feed is read page by page, and a customer's own events alone")
     func pages() async throws {
         let rig = try await EntitlementsTests.rig()
