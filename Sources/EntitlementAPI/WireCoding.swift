@@ -15,11 +15,42 @@ package enum WireJSON {
     /// How deep arrays and objects may lie in each other where any JSON is read.
     package static let depthLimit = 64
 
-    /// Reads any JSON; `nil` for what is none, or lies deeper than `depthLimit`.
+    /// Why some bytes are not read as JSON.
+    enum Fault: Error, Equatable {
+        case notJSON
+        /// It lies deeper than `depthLimit`.
+        case tooDeep
+        /// A number that is too large, or half of a surrogate pair, at a place such as `products[0].product_id`.
+        case unreadable(path: String)
+    }
+
+    /// Reads any JSON.
     ///
     /// What a value is turns out by attempts, each of which costs the more the deeper it lies.
-    package static func value(of bytes: [UInt8]) -> WireValue? {
-        isDeep(bytes) ? nil : try? decode(WireValue.self, from: bytes)
+    static func value(of bytes: [UInt8]) throws(Fault) -> WireValue {
+        guard !isDeep(bytes) else { throw .tooDeep }
+        if let value = try? decode(WireValue.self, from: bytes) { return value }
+        do {
+            _ = try decode(Readable.self, from: bytes)
+        } catch DecodingError.typeMismatch(_, let context) {
+            throw .unreadable(path: CommandBodyError.path(context.codingPath))
+        } catch {}
+        throw .notJSON
+    }
+
+    /// Any JSON whose values can all be read; the error that it throws names the place of the first that cannot.
+    private struct Readable: Decodable {
+        init(from decoder: any Decoder) throws {
+            if let members = try? decoder.container(keyedBy: MemberName.self) {
+                for name in members.allKeys.sorted(by: { $0.stringValue < $1.stringValue }) {
+                    _ = try members.decode(Readable.self, forKey: name)
+                }
+            } else if var elements = try? decoder.unkeyedContainer() {
+                while !elements.isAtEnd { _ = try elements.decode(Readable.self) }
+            } else {
+                _ = try WireValue(from: decoder)
+            }
+        }
     }
 
     private static func isDeep(_ bytes: [UInt8]) -> Bool {

@@ -130,6 +130,8 @@ struct CatalogDocumentTests {
                 #"{"products":[{"product_id":"a","entitlements":[]},{"product_id":"a","entitlements":[]}]}"#,
                 "products[1].product_id"
             ),
+            (#"{"products":[],"x":[1,{"y":1e400}]}"#, "x[1].y"),
+            (#"{"products":[{"product_id":"\ud800","entitlements":[]}]}"#, "products[0].product_id"),
             (#"{"products":[],"policies":{}}"#, "policies"), (#"{"products":[],"policy":[]}"#, "policy"),
             (#"{"products":[],"policy":{"grace_gives_access":1}}"#, "policy.grace_gives_access"),
             (#"{"products":[],"policy":{"leeway_seconds":-1}}"#, "policy.leeway_seconds"),
@@ -140,6 +142,18 @@ struct CatalogDocumentTests {
         ])
     func paths(_ text: String, _ path: String) {
         #expect { try parse(text) } throws: { ($0 as? CatalogDocumentError)?.path == path }
+    }
+
+    @Test(
+        "what is no JSON, what lies too deep and what cannot be read are told apart",
+        arguments: [
+            ("{", "the catalog is not JSON"), (#"{"products":[] 1}"#, "the catalog is not JSON"),
+            (#"{"products":[],"x":"# + String(repeating: "[", count: 64), "the catalog has more than 64 levels"),
+            (#"{"products":[],"x":"\udc00"}"#, "x is a number that is too large, or has half of a surrogate pair"),
+            (#"{"products":[],"x":{"\ud800":1}}"#, "x is a number that is too large, or has half of a surrogate pair"),
+        ])
+    func faults(_ text: String, _ reason: String) {
+        #expect { try parse(text, .request) } throws: { "\($0)" == reason }
     }
 
     @Test("unknown members may be ignored, and null reads as absent")

@@ -9,6 +9,17 @@ package struct CatalogDocumentError: Error, Hashable, Sendable, CustomStringConv
     package var description: String { path.isEmpty ? "the catalog \(reason)" : "\(path) \(reason)" }
 }
 
+extension CatalogDocumentError {
+    fileprivate init(_ fault: WireJSON.Fault) {
+        switch fault {
+        case .notJSON: self.init(path: "", reason: "is not JSON")
+        case .tooDeep: self.init(path: "", reason: "has more than \(WireJSON.depthLimit) levels")
+        case .unreadable(let path):
+            self.init(path: path, reason: "is a number that is too large, or has half of a surrogate pair")
+        }
+    }
+}
+
 /// The catalog as files and `/v1/catalog` write it.
 package struct CatalogDocument: Hashable, Sendable {
     /// The most products.
@@ -109,9 +120,11 @@ package struct CatalogDocument: Hashable, Sendable {
     ///
     /// What of the policy is left out takes its default.
     package init(parsing bytes: [UInt8], from origin: Origin) throws(CatalogDocumentError) {
-        guard let document = WireJSON.value(of: bytes) else {
-            throw CatalogDocumentError(
-                path: "", reason: "is not JSON, or has more than \(WireJSON.depthLimit) levels of it")
+        let document: WireValue
+        do throws(WireJSON.Fault) {
+            document = try WireJSON.value(of: bytes)
+        } catch {
+            throw CatalogDocumentError(error)
         }
         var unknown = UnknownCatalogMembers(in: origin)
         let members = try CatalogMembers(document, path: "", known: CatalogBodyForm.names, &unknown)

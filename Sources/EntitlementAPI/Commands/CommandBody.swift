@@ -56,7 +56,7 @@ extension CommandBody {
 }
 
 /// Any member of an object, by its name.
-private struct MemberName: CodingKey {
+struct MemberName: CodingKey {
     let stringValue: String
     var intValue: Int? { nil }
 
