@@ -183,9 +183,14 @@ struct ServiceRig {
 
     /// Expects that what went wrong is among what the route says may.
     private func expectDescribed(_ answer: HTTPResponse, to request: HTTPRequest) {
-        guard let route = try? Route.find(request).route, let code = answer.code,
-            answer.header("Content-Type") == "application/problem+json"
-        else { return }
+        guard let route = try? Route.find(request).route else { return }
+        #expect(answer.status != 401 || answer.header("WWW-Authenticate") != nil, "RFC 9110, section 15.5.2")
+        for field in APIOperation.Header.allCases where answer.status == 200 && answer.header(field.rawValue) != nil {
+            #expect(
+                route.operation.headers.contains(field),
+                "the description of \(route.method) \(route.template) lacks \(field.rawValue)")
+        }
+        guard let code = answer.code, answer.header("Content-Type") == "application/problem+json" else { return }
         #expect(
             route.codes.contains { $0.rawValue == code && $0.status == answer.status },
             "the description of \(route.method) \(route.template) lacks \(answer.verdict)")

@@ -28,6 +28,12 @@ struct SocketTests {
         #expect(tooLarge.code == "too_large")
         let badTarget = try await send("GET", base + "/v1/customers/a?at=%ff", key: rig.admin)
         #expect(badTarget.code == "malformed_request")
+        for method in ["GET", "HEAD"] {
+            var request = URLRequest(url: try #require(URL(string: base + "/healthz")))
+            request.httpMethod = method
+            let health = try await URLSession.shared.data(for: request).1 as? HTTPURLResponse
+            #expect(health?.value(forHTTPHeaderField: "Cache-Control") == "no-store", "\(method)")
+        }
         await server.stop(graceSeconds: 1)
     }
 

@@ -72,6 +72,8 @@ final class APIOperation: Sendable {
     enum Header: String, Sendable, CaseIterable {
         case ledgerPosition = "Ledger-Position"
         case entityTag = "ETag"
+        case cookie = "Set-Cookie"
+        case disposition = "Content-Disposition"
     }
 
     /// Unique; what clients that are generated call it.

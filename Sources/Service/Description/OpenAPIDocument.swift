@@ -131,7 +131,7 @@ struct OpenAPIDocument {
         guard responses[name] == nil else { return ["$ref": .string("#/components/responses/" + name)] }
         var headers: [String] = []
         if codes.contains(where: { [.rateLimited, .unavailable].contains($0) }) { headers.append("Retry-After") }
-        if codes.contains(.unauthenticated) { headers.append("WWW-Authenticate") }
+        if codes.contains(where: { $0.status == 401 }) { headers.append("WWW-Authenticate") }
         let schema = try describer.schema(
             of: isRevenueCat ? RevenueCatAPI.ErrorDocument.self : ProblemDocument.self)
         let example = codes.first.map { code in
@@ -158,7 +158,8 @@ struct OpenAPIDocument {
         let (content, example, text) = type.described
         guard type.format != .revenueCat else {
             return try message(
-                name, try revenueCat(content), text, example: try Self.revenueCat(example, type.rawValue))
+                name, try revenueCat(content), text, example: try Self.revenueCat(example, type.rawValue),
+                isRevenueCat: true)
         }
         let members: [String: ObjectSchema.Member] = [
             "type": .init(.word(type.rawValue), isRequired: true),
@@ -177,7 +178,7 @@ struct OpenAPIDocument {
     private mutating func revenueCatTest() throws -> WireValue {
         try message(
             "RevenueCatTestMessage", try revenueCat(PurchaseEventDocument.self), "Somebody tries the endpoint",
-            example: try Self.revenueCat(Example.revenueCatEvent, MessageType.revenueCatTest))
+            example: try Self.revenueCat(Example.revenueCatEvent, MessageType.revenueCatTest), isRevenueCat: true)
     }
 
     private mutating func revenueCat(_ event: any Decodable.Type) throws -> [String: ObjectSchema.Member] {
@@ -194,15 +195,17 @@ struct OpenAPIDocument {
     }
 
     private mutating func message(
-        _ name: String, _ members: [String: ObjectSchema.Member], _ text: String, example: WireValue
+        _ name: String, _ members: [String: ObjectSchema.Member], _ text: String, example: WireValue,
+        isRevenueCat: Bool = false
     ) throws -> WireValue {
         try describer.add(.object(ObjectSchema(members)), as: name)
+        let security: [WireValue] = [["webhookSignature": []]] + (isRevenueCat ? [["endpointAuthorization": []]] : [])
         return [
             "operationId": .string("receive" + name), "summary": .string(text),
             "description": "Signed as Standard Webhooks lay down. Any status from 200 to 299 means that it was taken.",
-            "tags": [.string(APIOperation.Subject.endpoints.rawValue)], "security": [["webhookSignature": []]],
+            "tags": [.string(APIOperation.Subject.endpoints.rawValue)], "security": .array(security),
             "parameters": .array(
-                Self.messageHeaders.map { header in
+                (Self.messageHeaders + (isRevenueCat ? Self.revenueCatHeaders : [])).map { header in
                     [
                         "name": .string(header.name), "in": "header", "required": true,
                         "description": .string(header.note), "schema": header.schema.json,
@@ -224,6 +227,14 @@ struct OpenAPIDocument {
         ("webhook-id", .anyText, "The same at each attempt"),
         ("webhook-timestamp", .text(Schema.Text(pattern: "^[0-9]+$")), "Seconds since 1970, of the attempt"),
         ("webhook-signature", .anyText, "One or more of `v1,<base64>`, separated by blanks"),
+    ]
+
+    private static let revenueCatHeaders: [(name: String, schema: Schema, note: String)] = [
+        (
+            "X-RevenueCat-Webhook-Signature", .anyText,
+            "`t=<seconds>` and one or more of `v1=<hex>`, separated by commas: HMAC-SHA256 over `<seconds>.<body>`, under the "
+                + "whole secret, `whsec_` included"
+        )
     ]
 
     // MARK: - What they share

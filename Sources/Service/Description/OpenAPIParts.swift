@@ -32,6 +32,12 @@ extension OpenAPIDocument {
             "schema": ["type": "integer", "format": "int64", "minimum": 0],
         ],
         "ETag": ["description": "Names the answer as it is.", "schema": ["type": "string"]],
+        "Set-Cookie": [
+            "description": "The session's cookie, or that it is to be thrown away.", "schema": ["type": "string"],
+        ],
+        "Content-Disposition": [
+            "description": "Under which name to keep the answer, where it is a file.", "schema": ["type": "string"],
+        ],
         "Retry-After": ["description": "In how many seconds to come again.", "schema": ["type": "integer"]],
         "WWW-Authenticate": ["description": "How to authenticate.", "schema": ["type": "string"]],
         "X-Request-Id": [
@@ -65,6 +71,10 @@ extension OpenAPIDocument {
             "description": .string(
                 "HMAC-SHA256 over `<webhook-id>.<webhook-timestamp>.<body>`, the body byte for byte, under the key that stands "
                     + "in base64 behind `whsec_` in the endpoint's secret."),
+        ],
+        "endpointAuthorization": [
+            "type": "apiKey", "in": "header", "name": "Authorization",
+            "description": "What was given as `authorization_header` of the endpoint; left out where nothing was.",
         ],
     ]
 }

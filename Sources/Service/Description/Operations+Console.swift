@@ -5,7 +5,8 @@ extension APIOperation {
     static let readConsole = APIOperation(
         "readConsole", .console, "Open the console",
         "The page on which people [see, understand and put right](console.md) what customers hold. It is told nothing before "
-            + "somebody has signed in. Where the setting `console` is `false`, it and all below is `404`.",
+            + "somebody has signed in. Where the setting `console` is `false`, it and all below is `404`. "
+            + "`/console/` leads here by `308`.",
         [.ifNoneMatch],
         answer: .texts(["text/html; charset=utf-8": "<!doctype html>"]), headers: [.entityTag], codes: [.notFound])
 
@@ -25,7 +26,7 @@ extension APIOperation {
             + "another site can. Until the session ends every route takes the cookie in place of the key. Commands bear "
             + "`token` as well, in the header `Console-Token`; without it they are `forbidden`.",
         body: Body(ConsoleSignInRequest.self, #"{"key":"rightful_sk_…","path":"/"}"#),
-        answer: .document(ConsoleDocument.self, Example.console), headers: [],
+        answer: .document(ConsoleDocument.self, Example.console), headers: [.cookie],
         codes: [.unauthenticated, .forbidden, .notFound])
 
     static let readSession = APIOperation(
@@ -36,6 +37,6 @@ extension APIOperation {
     static let signOut = APIOperation(
         "signOut", .console, "Sign out", "Ends the session, at every instance.",
         [.consoleToken, .consolePath],
-        answer: .document(ConsoleDocument.self, #"{"object":"console","session":null}"#), headers: [],
+        answer: .document(ConsoleDocument.self, #"{"object":"console","session":null}"#), headers: [.cookie],
         codes: [.forbidden, .notFound])
 }

@@ -136,7 +136,8 @@ extension APIOperation {
             + "binds them. Of more than 50,000 events in an environment none is made: `unprocessable`. One is made at a time, within "
             + "seconds; where that is not enough, the answer is `unavailable`, and `rightful export` makes it.",
         [.customer, .exportEnvironment],
-        answer: .foreign("A customer's export", #"{"object":"customer_export"}"#), codes: [.notFound, .unprocessable])
+        answer: .foreign("A customer's export", #"{"object":"customer_export"}"#),
+        headers: [.ledgerPosition, .disposition], codes: [.notFound, .unprocessable])
 
     static let findCustomers = APIOperation(
         "findCustomers", .customers, "Find whose a purchase is",

@@ -75,7 +75,7 @@ extension APIOperation {
             .chart, .environment, .chartFrom, .chartTo, .interval, .product, .knownAt, .minPosition, .chartFormat,
         ],
         answer: .table(ChartDocument.self, Example.chart, csv: Example.chartTable),
-        codes: [.notFound, .positionNotReached, .unprocessable])
+        headers: [.ledgerPosition, .disposition], codes: [.notFound, .positionNotReached, .unprocessable])
 
     // MARK: - The log
 

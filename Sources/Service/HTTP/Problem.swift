@@ -103,6 +103,8 @@ struct Problem: Error, Sendable {
         self.detail = detail
         self.param = param
         self.headers = headers
+        // Each 401 says how to authenticate (RFC 9110, section 15.5.2): whoever signs does so by that.
+        if code == .untrustedSignature { self.headers.append(("WWW-Authenticate", "Signature")) }
     }
 
     /// What a failure anywhere below means to the client: our own faults are never theirs.

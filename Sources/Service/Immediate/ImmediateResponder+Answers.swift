@@ -98,6 +98,7 @@ extension ImmediateResponder {
         guard let response = ImmediateResponse(status: 200, bodyCount: body.count, write: { $0.copyBytes(from: body) })
         else { return false }
         response.addHeader("Content-Type", "application/json")
+        response.addHeader("Cache-Control", "no-store")
         ids.withNext { id in
             id.withMemoryRebound(to: CChar.self) { id in
                 if let id = id.baseAddress { response.addHeader("X-Request-Id", id) }
