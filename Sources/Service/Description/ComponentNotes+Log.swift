@@ -202,7 +202,12 @@ extension ComponentNotes {
         "CatalogEffectKind": ComponentNotes(
             "What would be otherwise: there is access that there is not now, there is none any more, or it ends at another "
                 + "instant"),
-        "CatalogPolicy": ComponentNotes("What gives access and what does not; what is left out takes its default"),
+        "CatalogPolicy": ComponentNotes(
+            "What gives access and what does not; what is left out takes its default",
+            [
+                "web_grace_days":
+                    "Answered, as `web_dispute` is, where something is sold on the web, or one of the two is not as by default"
+            ]),
         "StripeProductMode": ComponentNotes("How often something is paid"),
         "ProratedRefundPolicy": ComponentNotes("What a refund of a part does"),
         "WebDisputePolicy": ComponentNotes("What a dispute of a payment does"),
