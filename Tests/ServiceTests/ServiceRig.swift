@@ -144,7 +144,13 @@ struct ServiceRig {
             webhooks: Webhooks(
                 endpoints: endpoints, list: DeliveryList(pool: pool), projector: webhookProjector,
                 apps: Set(apps.map(\.bundleID)), allowsPrivate: true),
-            console: hasConsole ? ConsoleSessions(pool: pool, keys: keys) : nil, trustedProxies: trustedProxies)
+            console: hasConsole ? ConsoleSessions(pool: pool, keys: keys) : nil,
+            forgetting: Forgetting(
+                preview: { try await Forgetter(pool: pool, now: now).preview($0) },
+                forget: { customer, preview, keyed in
+                    let owner = PostgresPool(database.ownerConninfo)
+                    return try await Forgetter(pool: owner, now: now).forget(customer, known: preview, once: keyed)
+                }), trustedProxies: trustedProxies)
         var intervals = WebhookDispatcher.Intervals()
         // The clock is put where a test wants it before anything runs.
         intervals.settle = .zero
@@ -181,7 +187,7 @@ struct ServiceRig {
         return answer
     }
 
-    /// Expects that what went wrong is among what the route says may.
+    /// Expects that what went wrong is among what the route says may, and what the header of an answer says, too.
     private func expectDescribed(_ answer: HTTPResponse, to request: HTTPRequest) {
         guard let route = try? Route.find(request).route else { return }
         #expect(answer.status != 401 || answer.header("WWW-Authenticate") != nil, "RFC 9110, section 15.5.2")

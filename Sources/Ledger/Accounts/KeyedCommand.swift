@@ -1,7 +1,7 @@
 package import EntitlementCore
 import PostgresClient
 
-/// A command that becomes no event by itself and is about no customer, sent with an idempotency key.
+/// A command sent with an idempotency key that no event of its own remembers, and whose result names nobody.
 ///
 /// Its result is kept under the key by the same transaction that carries it out. So it is done once, however often and
 /// concurrently it is sent, and whichever process dies in between.
@@ -25,7 +25,7 @@ package struct KeyedCommand: Sendable, Hashable {
 
     /// Locks the key until the end of the transaction; whoever sends the same meanwhile waits for that.
     ///
-    /// It has to come before every other lock, so that two transactions cannot deadlock.
+    /// It has to come before every other lock but the head's, so that two transactions cannot deadlock.
     func take(on connection: isolated PostgresConnection) throws -> Kept {
         let record = try CommandKeys.take(key, requestHash, about: nil, now: now, on: connection)
         guard record.requestHash == requestHash else { return .other }
@@ -45,5 +45,16 @@ package struct KeyedCommand: Sendable, Hashable {
         try connection.query(
             "UPDATE command_key SET answer = $3 WHERE ledger_id = $1 AND command_key = $2",
             [.int(ledgerID), .text(key), .bytes(answer)])
+    }
+}
+
+/// The forgetting of somebody, sent with an idempotency key.
+package struct KeyedForgetting: Sendable {
+    let command: KeyedCommand
+    /// Makes the answer, which names nobody.
+    let answer: @Sendable (ForgettingOutcome) throws -> [UInt8]
+
+    package init(_ command: KeyedCommand, answer: @escaping @Sendable (ForgettingOutcome) throws -> [UInt8]) {
+        (self.command, self.answer) = (command, answer)
     }
 }

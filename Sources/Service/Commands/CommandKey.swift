@@ -4,9 +4,12 @@ import Ledger
 
 /// What makes a command and its repetition one.
 struct CommandKey: Sendable, Hashable {
-    /// The value of `Idempotency-Key`, unique to the API key.
+    /// The hash of what `Idempotency-Key` says, unique to the API key.
     let key: String
-    /// Of the method, the path with its query, and the body.
+    /// Of the `Idempotency-Key`, the method, the path with its query, and the body.
+    ///
+    /// Whoever reads what is kept could find by trying ids whom a request named, if they knew the rest of it; what the sender
+    /// thought of is kept nowhere.
     let requestHash: Digest
 }
 
@@ -25,8 +28,9 @@ extension ServiceContext {
                 .malformedRequest, "An Idempotency-Key has 1 to 255 characters, none of them a control character.",
                 param: "Idempotency-Key")
         }
-        let request = Array("\(call.request.method) \(call.request.target)\n".utf8) + call.request.body
-        return CommandKey(key: "\(call.key?.id ?? ""):\(value)", requestHash: sha256(request))
+        let request = Array("\(value)\n\(call.request.method) \(call.request.target)\n".utf8) + call.request.body
+        return CommandKey(
+            key: "\(call.key?.id ?? ""):\(sha256(Array(value.utf8)).hex)", requestHash: sha256(request))
     }
 
     /// The same for a command that becomes an event.

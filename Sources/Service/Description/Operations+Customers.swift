@@ -118,8 +118,10 @@ extension APIOperation {
         "forgetCustomer", .customers, "Forget a customer",
         "Erases who somebody is, and the evidence that says so, [for good](privacy.md): it is not undone. The events stay, and with "
             + "them every hash. It takes a role that owns the tables: with an embedded database, or where "
-            + "`migrate_database_url` is configured. It takes no `Idempotency-Key`; sent again, it finds nobody.",
-        [.customer],
+            + "`migrate_database_url` is configured. Under an `Idempotency-Key` the answer is kept, which names nobody. Of the key and the "
+            + "request hashes alone are kept, from which nobody finds out who was forgotten without the key: so let it be "
+            + "random.",
+        [.customer, .idempotencyKey],
         body: Body(ForgetRequest.self, #"{"confirm":"c-1"}"#),
         answer: .document(
             ForgettingDocument.self,

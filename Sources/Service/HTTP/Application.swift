@@ -71,7 +71,7 @@ package struct Application: Sendable {
             exports: ExportWork(limit: limits.explanationTime, mostWaiting: 8), checks: store.checks,
             logKey: ledger.logKey)
         self.commands = CommandHandlers(context: context, commands: commands, tokens: ledger.tokens)
-        forget = ForgetHandler(context: context, forgetting: forgetting)
+        forget = ForgetHandler(context: context, commands: commands, forgetting: forgetting)
         storeRequests = StoreRequestHandlers(
             context: context, writer: writer, commandKeys: ledger.commandKeys, statements: trust.statements,
             checks: store.checks)

@@ -84,11 +84,11 @@ struct ServiceParts: Sendable {
         let owner = ForgetCommand.ownerConninfo(configuration, session)
         return Forgetting(
             preview: { try await Forgetter(pool: session.pool, now: session.clock.now).preview($0) },
-            forget: { customer, preview in
+            forget: { customer, preview, keyed in
                 let pool = PostgresPool(owner, limits: PostgresPool.Limits(connections: 1))
                 do {
                     let outcome = try await Forgetter(pool: pool, now: session.clock.now).forget(
-                        customer, known: preview)
+                        customer, known: preview, once: keyed)
                     await pool.close()
                     return outcome
                 } catch {

@@ -2,6 +2,7 @@ import EntitlementAPI
 import EntitlementCore
 import HTTPServer
 import Ledger
+import OpenSSLCrypto
 import PostgresClient
 import TestSupport
 import Testing
@@ -18,8 +19,6 @@ struct IdempotencyTests {
         "POST /v1/customers/{id}/portal": "a page that is opened; nothing is recorded",
         "POST /v1/customers/{id}/actions/preview": "nothing is recorded",
         "POST /v1/catalog/actions/try": "nothing is recorded",
-        "POST /v1/customers/{id}/actions/forget":
-            "what is kept under a key could be found by trying ids; sent again, it finds nobody",
         "POST /v1/offer_signatures": "a signature with a nonce of its own; nothing is recorded",
         "POST /console/session": "what is shown is good once, or a key",
         "DELETE /console/session": "what has ended has ended",
@@ -74,6 +73,11 @@ struct IdempotencyTests {
             return Command(
                 target: "/v1/customers/c-1/actions/revoke_grant", body: #"{"grant_id":"\#(id)","reason":"a"}"#,
                 other: #"{"grant_id":"\#(id)","reason":"b"}"#)
+        case "POST /v1/customers/{id}/actions/forget":
+            _ = try await rig.command("grant", "c-1", grant)
+            return Command(
+                target: "/v1/customers/c-1/actions/forget", body: #"{"confirm":"c-1"}"#,
+                other: #"{"confirm":"c-1","dry_run":false}"#)
         case "PUT /v1/catalog":
             return Command(target: "/v1/catalog", body: ServiceRig.proCatalog, other: #"{"products":[]}"#)
         case "POST /v1/webhook_endpoints":
@@ -179,6 +183,36 @@ struct IdempotencyTests {
         if case .string(let secret)? = try WireValue(json: String(first.drop { $0 != "{" }))["secret"] {
             #expect(!kept.contains(secret.dropFirst(6)))
         }
+    }
+
+    @Test("what is kept of a forgetting names nobody, and is found by nobody who tries ids and has not the key")
+    func forgotten() async throws {
+        let rig = try await ServiceRig.make()
+        _ = try await rig.command("grant", "ann@example.com", #"{"entitlement":"premium","reason":"r"}"#)
+        let (path, body) = ("/v1/customers/ann@example.com/actions/forget", #"{"confirm":"ann@example.com"}"#)
+        func send(_ body: String) async throws -> HTTPResponse {
+            try await rig.send(
+                "POST", path, key: rig.admin, headers: [("Idempotency-Key", "4711")], body: Array(body.utf8))
+        }
+        let dry = try await send(#"{"dry_run":true}"#)
+        #expect(dry.status == 200 && dry.text.contains("ann@"), "\(dry.text)")
+        let first = try await send(body)
+        #expect(first.status == 200, "\(first.text)")
+        #expect(try await send(#"{"dry_run":true}"#).verdict == "409 idempotency_conflict")
+        let row = try await rig.pool.withConnection { connection in
+            let rows = try connection.query(
+                "SELECT command_key, request_sha256, customer_sha256 IS NULL, convert_from(answer, 'UTF8') FROM command_key"
+            )
+            #expect(rows.rows.count == 1)
+            return (try rows.row(0).text(0), try rows.row(0).bytes(1), try rows.row(0).bool(2), try rows.row(0).text(3))
+        }
+        #expect(!row.0.contains("4711") && row.2 && !row.3.contains("ann@"), "\(row)")
+        #expect(row.1 != SHA256.hash(Array("POST \(path)\n\(body)".utf8)))
+        // Whoever comes anew under the id is somebody else, whom a repetition leaves alone.
+        _ = try await rig.command("grant", "ann@example.com", #"{"entitlement":"premium","reason":"r"}"#)
+        rig.wait()
+        #expect(try await send(body).text == first.text)
+        #expect(try await rig.holdings("ann@example.com").count == 1)
     }
 }
 

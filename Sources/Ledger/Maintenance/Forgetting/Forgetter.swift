@@ -52,9 +52,11 @@ package struct Forgetter: Sendable {
     /// - Parameter known: what was looked through before, so that it need not be again, unless the log has lost its end
     ///   since.
     /// - Parameter isAgreed: whether somebody was shown what is known, and agreed to that: nothing else is erased then.
-    /// - Throws: `invalid` where something else would have to be erased.
+    /// - Parameter keyed: the idempotency key under which the answer is kept; `nil` is returned also where one is there already.
+    /// - Throws: `invalid` where something else would have to be erased; `AppendRefusal.idempotencyConflict`.
     package func forget(
-        _ customer: CustomerID, known: ForgettingPreview? = nil, isAgreed: Bool = false
+        _ customer: CustomerID, known: ForgettingPreview? = nil, isAgreed: Bool = false,
+        once keyed: KeyedForgetting? = nil
     ) async throws -> ForgettingOutcome? {
         let agreed = isAgreed ? known : nil
         var known = known
@@ -64,7 +66,7 @@ package struct Forgetter: Sendable {
             known = nil
             guard let end = try await run({ try Self.end(after: before.end, on: $0) }) else { continue }
             let current = try await advance(before, to: end)
-            switch try await erase(customer, current, agreed) {
+            switch try await erase(customer, current, agreed, keyed) {
             case .done(let outcome): return outcome
             case .isSomebodyElse: continue
             case .isMore:
@@ -139,13 +141,13 @@ package struct Forgetter: Sendable {
     }
 
     private func erase(
-        _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?
+        _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?, _ keyed: KeyedForgetting?
     ) async throws -> Attempt {
         try await run { connection in
             do {
                 try connection.execute(script: "BEGIN ISOLATION LEVEL READ COMMITTED")
                 try connection.goByIndex()
-                return try erase(customer, known, agreed, on: connection)
+                return try erase(customer, known, agreed, keyed, on: connection)
             } catch {
                 // If even this fails the connection is broken, and the server rolls back by itself.
                 if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
@@ -155,7 +157,7 @@ package struct Forgetter: Sendable {
     }
 
     private func erase(
-        _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?,
+        _ customer: CustomerID, _ known: ForgettingPreview, _ agreed: ForgettingPreview?, _ keyed: KeyedForgetting?,
         on connection: isolated PostgresConnection
     ) throws -> Attempt {
         let lock = AppendRead.lockHead
@@ -191,6 +193,13 @@ package struct Forgetter: Sendable {
             try connection.execute(script: "COMMIT")
             return .done(nil)
         }
+        switch try keyed?.command.take(on: connection) {
+        case .nothing, nil: break
+        case .something:
+            try connection.execute(script: "ROLLBACK")
+            return .done(nil)
+        case .other: throw AppendRefusal.idempotencyConflict
+        }
         let named = scope.identities.map(\.ref) + scope.keptAliases.map(\.ref)
         let context = AppendContext(
             head: head, identities: Dictionary(uniqueKeysWithValues: named.map { (ExactText($0.name), $0) }))
@@ -200,6 +209,12 @@ package struct Forgetter: Sendable {
         lease.outlast(try row.optionalInt(5), on: connection)
         // Once all that is waited for is there: else the events would be dated back, before what others appended meanwhile.
         let plan = AppendPlan((forgetting + scope.unlinking).map { PreparedEvent($0) }, context: context, now: now())
+        let outcome = ForgettingOutcome(
+            positions: plan.events.prefix(forgetting.count).map(\.position), identities: scope.identities.count,
+            evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
+            keptAliases: scope.keptCustomers, sharedMailAddresses: scope.sharedMailAddresses,
+            unreadableEvidence: search.unreadable(besides: scope))
+        if let keyed { try keyed.command.keep(try keyed.answer(outcome), on: connection) }
         try AppendWrite.run(
             plan,
             and: [
@@ -219,18 +234,13 @@ package struct Forgetter: Sendable {
                     [.int(ledgerID), .intArray(scope.evidencePositions)]),
                 commands,
             ] + Outbox.forgetting(people), lease: lease, on: connection)
-        return .done(
-            ForgettingOutcome(
-                positions: plan.events.prefix(forgetting.count).map(\.position), identities: scope.identities.count,
-                evidence: scope.evidencePositions.count, sharedAppTransactions: scope.sharedAppTransactions.count,
-                keptAliases: scope.keptCustomers, sharedMailAddresses: scope.sharedMailAddresses,
-                unreadableEvidence: search.unreadable(besides: scope)))
+        return .done(outcome)
     }
 
     /// Deletes the idempotency keys of commands about this customer: of those that became events, and of the others, such as
     /// requests for a token.
     ///
-    /// A key is the sender's own text, and the hash beside it may be found by trying.
+    /// What is kept under a key, and the hash of the customer's id beside it, may tell whom it was about.
     private static func forgetCommands(about customer: CustomerID, _ scope: ForgettingScope) -> PostgresStatement {
         let ids = (scope.identities.map(\.value) + [customer.value]).compactMap { CustomerID($0) }
         return PostgresStatement(
@@ -246,6 +256,8 @@ package struct Forgetter: Sendable {
         } catch let error as PostgresError where error.kind == .insufficientPrivilege {
             throw LedgerError(
                 .invalid, "this role may not erase identities and evidence: forgetting takes the role that owns them")
+        } catch let refusal as AppendRefusal {
+            throw refusal
         } catch {
             throw LedgerError(error, doing: "forgetting a customer")
         }
