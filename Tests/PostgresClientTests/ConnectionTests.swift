@@ -249,6 +249,28 @@ struct ConnectionTests {
         }
     }
 
+    @Test("a statement whose table has changed is known by what the server did, not by its words")
+    func translatedStalePlan() async throws {
+        let connection = try await TestDatabase.connect()
+        try await connection.run { connection in
+            // Where the machine has the locale, and the server the translation.
+            try? connection.execute(script: "SET lc_messages = 'de_DE.utf8'")
+            try connection.execute(script: "CREATE TEMP TABLE t (a bigint); INSERT INTO t VALUES (1)")
+            #expect(try connection.query("SELECT * FROM t").columnCount == 1)
+            try connection.execute(script: "ALTER TABLE t ADD b text")
+            #expect(try connection.query("SELECT * FROM t").columnCount == 2)
+            let error = #expect(throws: PostgresError.self) {
+                try connection.execute(
+                    script: """
+                        DO $$ BEGIN
+                            RAISE EXCEPTION 'cached plan must not change result type' USING ERRCODE = '0A000';
+                        END $$
+                        """)
+            }
+            #expect(error?.kind == .other)
+        }
+    }
+
     @Test(
         "sessions call a statement by one name, and unlike ones by unlike names, as a pooler's clients share sessions")
     func statementNames() async throws {

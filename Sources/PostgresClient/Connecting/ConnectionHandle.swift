@@ -80,13 +80,14 @@ extension PostgresError {
         func field(_ code: Character) -> String? {
             code.asciiValue.flatMap { PQresultErrorField(result, Int32($0)) }.map { String(cString: $0) }
         }
-        // PG_DIAG_*: C SQLSTATE, M primary message, D detail, H hint.
+        // PG_DIAG_*: C SQLSTATE, M primary message, D detail, H hint, R the server's function that reports it.
         let sqlState = field("C")
         let message = field("M") ?? PQresultErrorMessage(result).map { String(cString: $0) } ?? ""
         let detail = [field("D"), field("H")].compactMap { $0 }.joined(separator: " ")
         var kind = sqlState.map(Kind.init(sqlState:)) ?? .connection
-        // feature_not_supported is also how the server says that a cached plan's columns have changed.
-        if sqlState == "0A000", message.contains("cached plan") { kind = .stalePlan }
+        // feature_not_supported is also how the server says that a cached plan's columns have changed, in the language of its
+        // messages; the name of the function is never translated.
+        if sqlState == "0A000", field("R") == "RevalidateCachedQuery" { kind = .stalePlan }
         self.init(
             kind: kind, sqlState: sqlState, message: Self.oneLine(message), detail: detail.isEmpty ? nil : detail,
             statement: statement)
