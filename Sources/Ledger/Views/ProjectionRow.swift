@@ -11,6 +11,8 @@ struct ProjectionRow: Sendable {
     struct Standing: Sendable {
         let checkpoint: Int64
         let head: Int64
+        /// Whether there was no row before.
+        var isNew = false
     }
 
     /// Whether nothing is left to do: a look without a lock, so that an idle service writes nothing.
@@ -38,21 +40,32 @@ struct ProjectionRow: Sendable {
     ///
     /// - Parameters:
     ///   - waits: whether it waits for another process that holds the lock.
+    ///   - isLost: asked where the row is missing: whether it is known that there was one. Then this one goes on from the end of the
+    ///     log, and else it begins at the beginning.
     ///   - clear: deletes what does not count, and then this one begins anew; `nil`: it goes on where the other version was,
     ///     or from the end of the log.
     /// - Returns: `nil` where another process holds the lock.
     func lock(
         on connection: isolated PostgresConnection, waits: Bool = false,
+        isLost: (isolated PostgresConnection) throws -> Bool = { _ in false },
         clear: ((isolated PostgresConnection) throws -> Void)?
     ) throws -> Standing? {
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))])
+        let isNew =
+            try connection.query(
+                """
+                INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES ($1, $2, $3, 0)
+                ON CONFLICT (ledger_id, name) DO NOTHING RETURNING 1
+                """, [.int4(Int32(ledgerID)), .text(name), .int4(Int32(version))]
+            ).first != nil
         guard let (row, head) = try locked(waits: waits, on: connection) else { return nil }
         let checkpoint = try row.int(1)
-        if try row.int(0) == version, checkpoint <= head { return Standing(checkpoint: checkpoint, head: head) }
+        if isNew, try isLost(connection) {
+            try note(head, on: connection)
+            return Standing(checkpoint: head, head: head, isNew: true)
+        }
+        if try row.int(0) == version, checkpoint <= head {
+            return Standing(checkpoint: checkpoint, head: head, isNew: isNew)
+        }
         try clear?(connection)
         let start = clear == nil ? min(checkpoint, head) : 0
         try note(start, on: connection)

@@ -44,7 +44,7 @@ package struct StreamNotices: Sendable {
             guard streams.contains(where: { $0.isSilent != (stored[StreamKey($0)] == .told) }) || !stored.isEmpty
             else { return }
             try connection.transaction { connection in
-                _ = try WebhookProjector.row.lock(on: connection, waits: true, clear: nil)
+                _ = try WebhookProjector.lock(on: connection, waits: true)
                 let apps = try StoredEndpoint.apps(wanting: [.streamSilent, .streamRecovered], on: connection)
                 let position = try Statements.headPosition(on: connection)
                 let stored = try Self.stored(on: connection)

@@ -26,6 +26,7 @@ package struct WebhookProjector: Sendable {
     private let show: @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     private let showDrift: @Sendable (FoundDrift) throws -> [UInt8]
     private let teller: any PurchaseTeller
+    private let reportLoss: @Sendable (Int64) -> Void
 
     /// - Parameters:
     ///   - pageEvents: how many positions one transaction goes through.
@@ -35,11 +36,13 @@ package struct WebhookProjector: Sendable {
     ///   - settle: how long the clock has to go on, since the start or since it went back, before what was told by one that was
     ///     ahead is set right.
     ///   - teller: tells what became of purchases, for the endpoints of its format.
+    ///   - reportLoss: told where it goes on because what said how far it had come was lost: the end of the log.
     ///   - showDrift: a difference as it is sent.
     ///   - show: an answer as it is sent; what is sent alike is no change.
     package init(
         pool: PostgresPool, pageEvents: Int64 = 200, pageCustomers: Int = 64, patience: Duration = .seconds(1),
         settle: Duration = .seconds(600), skipped: SkippedRows = SkippedRows(), teller: any PurchaseTeller,
+        reportLoss: @escaping @Sendable (Int64) -> Void = { _ in },
         showDrift: @escaping @Sendable (FoundDrift) throws -> [UInt8],
         show: @escaping @Sendable ([EntitlementAnswer]) throws -> [UInt8]
     ) {
@@ -50,6 +53,7 @@ package struct WebhookProjector: Sendable {
         self.patience = patience
         self.skipped = skipped
         clockAhead = ClockAheadDetector(settle: settle)
+        self.reportLoss = reportLoss
         self.showDrift = showDrift
         self.show = show
     }
@@ -66,6 +70,31 @@ package struct WebhookProjector: Sendable {
 
         /// Whether another step is to follow.
         package var isUnfinished: Bool { self == .more || self == .news }
+    }
+
+    /// Locks the projection's row, which is made first where it is missing.
+    ///
+    /// Endpoints and messages are written together with it: where there are any, it was lost, and what the log holds was told.
+    ///
+    /// - Returns: `nil` where another process holds the lock.
+    static func lock(
+        on connection: isolated PostgresConnection, waits: Bool = false
+    ) throws -> ProjectionRow.Standing? {
+        let standing = try row.lock(
+            on: connection, waits: waits,
+            isLost: { connection in
+                try connection.query(
+                    """
+                    SELECT EXISTS (SELECT FROM webhook_endpoint WHERE ledger_id = $1)
+                        OR EXISTS (SELECT FROM webhook_message WHERE ledger_id = $1)
+                    """, [.int(ledgerID)]
+                ).first?.bool(0) ?? false
+            }, clear: nil)
+        if let standing, standing.isNew {
+            // From now on this row, too, is missing only where it was lost.
+            _ = try driftRow.lock(on: connection, isLost: { _ in standing.checkpoint > 0 }, clear: nil)
+        }
+        return standing
     }
 
     /// Takes a step: events first, then the time, then whoever is left of everybody.
@@ -146,7 +175,8 @@ package struct WebhookProjector: Sendable {
     private func step(
         now: Timestamp, _ present: Timestamp?, isSearched: Bool, on connection: isolated PostgresConnection
     ) throws -> Progress {
-        guard let standing = try Self.row.lock(on: connection, clear: nil) else { return .elsewhere }
+        guard let standing = try Self.lock(on: connection) else { return .elsewhere }
+        if standing.isNew, standing.checkpoint > 0 { reportLoss(standing.checkpoint) }
         let end = ContinuousClock.now + patience
         let (checkpoint, head) = (standing.checkpoint, standing.head)
         // Before the indexes are prescribed, of which none leads there.
@@ -283,7 +313,8 @@ package struct WebhookProjector: Sendable {
         let found = min(try DriftProjector.row.checkpoint(on: connection), position)
         let before = try Self.driftRow.checkpoint(on: connection)
         guard before < found || before > position,
-            let told = try Self.driftRow.lock(on: connection, clear: nil)?.checkpoint, told < found
+            let told = try Self.driftRow.lock(on: connection, isLost: { _ in true }, clear: nil)?.checkpoint,
+            told < found
         else { return nil }
         let names = try StoredEndpoint.apps(wanting: [.driftFound], on: connection)
         guard !names.isEmpty else { return Differences(told: found) }

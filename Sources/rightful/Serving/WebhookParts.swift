@@ -18,7 +18,13 @@ struct WebhookParts: Sendable {
         let endpoints = EndpointRegister(pool: pool, writer: writer)
         let list = DeliveryList(pool: pool)
         let projector = WebhookProjector(
-            pool: pool, teller: WebhookWork.teller, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
+            pool: pool, teller: WebhookWork.teller,
+            reportLoss: { position in
+                logger.log(
+                    .error,
+                    "table projection has lost how far webhooks were told: they go on from the end of the log, and what came since "
+                        + "the loss is told to nobody", [("position", .integer(position))])
+            }, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
         // The rest is for those who ask, and for the database.
         let underWay = min(WebhookDispatcher.mostUnderWay, max(16, Descriptors.raise() / 4))
         let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
