@@ -11,6 +11,10 @@ struct GuardsTests {
     func keys() async throws {
         let present = try await TestDatabase.make().owner().query(LedgerIndexes.present).rows.map { try $0.text(0) }
         #expect(present.sorted() == LedgerIndexes.keys.sorted())
+        let quoting = PostgresPool(
+            try await TestDatabase.make().serveConninfo + " options='-c quote_all_identifiers=on'")
+        #expect(try await LedgerGuards.off(quoting) == [])
+        await quoting.close()
     }
 
     @Test("as migrated all guards are on, and each that is off is named")

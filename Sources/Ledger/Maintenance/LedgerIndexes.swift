@@ -52,12 +52,14 @@ enum LedgerIndexes {
     static let ofTheLog = ["event_original", "event_transaction", "event_consumption", "event_general", "event_drift"]
 
     /// The unique indexes that count, in the words of `keys`; in the SQL of a statement.
+    ///
+    /// A session with `quote_all_identifiers` puts every name in quotes.
     static let present = """
         SELECT relation.relname || ' (' || (
                 SELECT string_agg(attname, ', ' ORDER BY place.ordinality)
                 FROM unnest(indkey) WITH ORDINALITY AS place (attnum, ordinality)
                 JOIN pg_attribute ON attrelid = indrelid AND pg_attribute.attnum = place.attnum
-            ) || ')' || coalesce(' WHERE ' || pg_get_expr(indpred, indrelid), '') AS key
+            ) || ')' || coalesce(' WHERE ' || replace(pg_get_expr(indpred, indrelid), '"', ''), '') AS key
         FROM pg_index JOIN pg_class AS relation ON relation.oid = indrelid
         WHERE indisunique AND indimmediate AND indisvalid
             AND relation.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('event'))
