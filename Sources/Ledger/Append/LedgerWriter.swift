@@ -106,6 +106,12 @@ package final class LedgerWriter: Sendable {
     /// Asks for the read lease, or for another proof of it.
     package func renewReadLease() async { await readLease.renew(through: pool) }
 
+    /// Who has kept appends waiting in vain again and again, and holds the log as far as is known; `nil`: nobody.
+    package var holder: LogHolder? { locked.obstacle.holder }
+
+    /// The same, once it was looked whether that has ended.
+    package func lookForHolder() async throws -> LogHolder? { try await locked.obstacle.look(through: pool) }
+
     /// Says that an orderly stop has begun: what fails from now on because the connection is lost is not tried again.
     package func beginEnding() { locked.end() }
 

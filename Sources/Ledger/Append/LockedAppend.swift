@@ -12,6 +12,7 @@ struct LockedAppend: Sendable {
     /// Compared with the database's under the lock.
     let clock: LedgerClock?
     let report: @Sendable (LedgerWriter.BatchReport) -> Void
+    let obstacle = AppendObstacle()
     private let isEnding = Flag()
 
     private final class Flag: Sendable {
@@ -30,6 +31,7 @@ struct LockedAppend: Sendable {
         let start = clock.now
         do {
             let plan = try await write(batch.map(\.event), inDoubt: inDoubt)
+            obstacle.clear()
             report(
                 LedgerWriter.BatchReport(
                     requests: batch.count, events: plan.events.count, base: plan.base.mark, end: plan.head.mark,
@@ -53,13 +55,16 @@ struct LockedAppend: Sendable {
     private func write(_ batch: [PreparedEvent], inDoubt: AppendPlan?) async throws -> AppendPlan {
         var inDoubt = inDoubt
         var attempt = 1
+        var isHeld = false
         while true {
             let failure: PostgresError
             do {
-                let outcome = try await pool.withConnection { [inDoubt, memory, lease, now, clock] connection in
-                    try AppendTransaction.run(
-                        batch, inDoubt: inDoubt, memory: memory, lease: lease, now: now, clock: clock, on: connection)
-                }
+                let outcome =
+                    if isHeld {
+                        try await obstacle.watching(through: pool) { try await run(batch, inDoubt: inDoubt, in: $0) }
+                    } else {
+                        try await run(batch, inDoubt: inDoubt)
+                    }
                 switch outcome {
                 case .committed(let plan): return plan
                 case .inDoubt(let plan, let error): (inDoubt, failure) = (plan, error)
@@ -73,13 +78,27 @@ struct LockedAppend: Sendable {
                 }
                 throw error
             }
-            if failure.kind == .lockTimeout { await endStalledHolders() }
+            isHeld = failure.kind == .lockTimeout
+            if isHeld { await endStalledHolders() }
             // A server that says nothing keeps each attempt waiting for half a minute.
             let isLast = failure.kind == .connection && isEnding.value.load(ordering: .relaxed)
-            guard attempt < limits.attempts, !isLast else { throw failure }
+            guard attempt < limits.attempts, !isLast else {
+                guard isHeld, let holder = obstacle.holder else { throw failure }
+                throw LedgerError(.unavailable, "appending to the log: \(holder) (\(failure))")
+            }
             // Longer than the pool refuses at once after a failure to connect.
             if failure.kind == .connection { try? await Task.sleep(for: .milliseconds(100 * attempt)) }
             attempt += 1
+        }
+    }
+
+    private func run(
+        _ batch: [PreparedEvent], inDoubt: AppendPlan?, in session: AppendObstacle.Session? = nil
+    ) async throws -> AppendTransaction.Outcome {
+        try await pool.withConnection { [memory, lease, now, clock] connection in
+            session?.use(connection)
+            return try AppendTransaction.run(
+                batch, inDoubt: inDoubt, memory: memory, lease: lease, now: now, clock: clock, on: connection)
         }
     }
 

@@ -4,6 +4,8 @@ package import Ledger
 package actor WorkWatch {
     /// What a service does besides answering.
     package enum Work: String, Sendable, CaseIterable {
+        /// Recording anything, which somebody else's transaction may keep from going on.
+        case appends
         case views
         case remarks
         case charts

@@ -123,7 +123,7 @@ struct LedgerParts: Sendable {
     func work(_ watch: WorkWatch, signing passKeys: PassKeyFiles) -> [BackgroundWork] {
         let pool = session.pool
         var work: [BackgroundWork] = [
-            appending.run,
+            appending.run, { await lookForHolder(watch) },
             BackgroundProjections(
                 rebuilder: Rebuilder(pool: pool, limits: Self.rebuildLimits), views: ViewProjector(pool: pool),
                 seen: SeenProjector(pool: pool), tree: TreeProjector(pool: pool), charts: ChartProjector(pool: pool),
@@ -142,10 +142,24 @@ struct LedgerParts: Sendable {
         return work
     }
 
+    /// Says who holds the log, as long as somebody keeps everything from being recorded.
+    private func lookForHolder(_ watch: WorkWatch) async {
+        while !Task.isCancelled {
+            await watch.watch(.appends) {
+                if let holder = try await writer.lookForHolder() { throw holder }
+            }
+            try? await Task.sleep(for: .milliseconds(500))
+        }
+    }
+
     /// Why this service is not ready; `nil` when it may be.
     func readinessRefusal() async throws -> String? {
         if let refusal = try await session.readinessRefusal() { return refusal }
-        return await appending.refusal()
+        if let refusal = await appending.refusal() { return refusal }
+        // Who it is does not concern everybody who may ask.
+        guard writer.holder != nil else { return nil }
+        return "Somebody's transaction holds the log, so nothing can be recorded; "
+            + "the service's log and `rightful status` say whose."
     }
 
     /// Takes no more work than what it has begun.

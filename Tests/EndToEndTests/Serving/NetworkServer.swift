@@ -74,7 +74,7 @@ final class NetworkServer: Sendable {
         $as sh -c 'echo "host all all all trust" >>data/pg_hba.conf'
         for try in 1 2 3 4 5; do
             port=$((20000 + RANDOM % 10000))
-            $as "$bin/postgres" -D data -k "$dir" -h "$1,127.0.0.1" -p $port -F -c ssl=on \\
+            $as "$bin/postgres" -D data -k "$dir" -h "$1,127.0.0.1" -p $port -F -c ssl=on -c max_prepared_transactions=4 \\
                 -c ssl_cert_file="$dir/server.crt" -c ssl_key_file="$dir/server.key" </dev/null >log 2>&1 &
             server=$!
             until "$bin/pg_isready" -q -h "$1" -p $port; do kill -0 $server 2>/dev/null || continue 2; sleep 0.05; done

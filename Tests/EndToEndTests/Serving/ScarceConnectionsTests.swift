@@ -84,6 +84,33 @@ struct ScarceConnectionsTests {
         #expect(service.stop() == 0)
     }
 
+    @Test("one that waits for somebody's forgotten transaction is not ready, and says whose it is until that is over")
+    func held() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await NetworkDatabaseTests.migrated(server)
+        defer { installation.remove() }
+        let superuser = try await PostgresConnection.connect(server.url("superuser", parameters: "sslmode=disable"))
+        let key = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url, attempts: 1)
+        #expect(try await client.readiness(toBe: 200).status == 200)
+        try await superuser.execute(
+            script: "BEGIN; SELECT FROM ledger_head FOR UPDATE; PREPARE TRANSACTION 'forgotten'")
+        #expect(try await Self.grant(client, key, to: "ann") == 503)
+        let refused = try await client.readiness(toBe: 503)
+        #expect(refused.status == 503 && refused.text.contains("holds the log"), "\(refused.text)")
+        let words = "the prepared transaction 'forgotten' of the role superuser holds the log since "
+        let status = try await installation.rightful("status")
+        #expect(status.contains(words) && status.contains("appends fails on"), "\(status)")
+        #expect(service.logText.contains(words), "\(service.logText)")
+        try await superuser.execute(script: "ROLLBACK PREPARED 'forgotten'")
+        #expect(try await client.readiness(toBe: 200).status == 200)
+        #expect(try await Self.grant(client, key, to: "bob") == 200)
+        #expect(try await !installation.rightful("status").contains(words))
+        #expect(service.stop() == 0)
+    }
+
     @Test("commands that wait for a standby that is gone keep nobody from reading")
     func standbyGone() async throws {
         let server = try NetworkServer()
