@@ -117,12 +117,33 @@ struct PrivilegeTests {
             }
             // Not the fault of whoever asked, who may ask again.
             #expect(error?.code == .schema)
-            let missing = try await ServingPrivileges.missing(ledger.pool)
-            #expect(missing == [right.replacing(" ON ", with: " on ")])
+            for needed in [ServingPrivileges.ofRequests, .all] {
+                #expect(try await needed.missing(ledger.pool) == [right.replacing(" ON ", with: " on ")])
+            }
             try await owner.execute(script: "GRANT \(right) TO rightful_serve")
             #expect(try await ledger.writer.append(drafts[index]).position == Int64(index + 1))
         }
         try await LogInspection(ledger.database).expectSound("after revokes")
+    }
+
+    @Test("what is looked for is what migrate grants, and of that what requests need")
+    func granted() async throws {
+        let owner = try await TestDatabase.make().owner()
+        let rows = try await owner.query(
+            "SELECT table_name::text, privilege_type::text FROM information_schema.role_table_grants WHERE grantee = 'rightful_serve'"
+        ).rows.map { ServingPrivileges.Privilege(table: try $0.text(0), name: try $0.text(1)) }
+        #expect(Set(rows) == Set(ServingPrivileges.all.privileges))
+        #expect(Set(rows).isSuperset(of: ServingPrivileges.ofRequests.privileges))
+    }
+
+    @Test("a schema that the role may not use any more is no fault of whoever asked")
+    func schemaUsage() async throws {
+        let ledger = try await TestLedger()
+        let owner = try await ledger.database.owner()
+        _ = try await ledger.writer.append(RandomDrafts(seed: 4, originals: 1).drafts(1)[0])
+        try await owner.execute(script: "REVOKE USAGE ON SCHEMA public FROM PUBLIC, rightful_serve")
+        let error = await #expect(throws: LedgerError.self) { try await ledger.reader.status() }
+        #expect(error?.code == .schema)
     }
 
     private static func emptyDatabase() async throws -> String {

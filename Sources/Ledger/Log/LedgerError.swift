@@ -33,7 +33,7 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         switch error {
         case let error as LedgerError:
             self = error
-        case let error as PostgresError where error.kind == .insufficientPrivilege:
+        case let error as PostgresError where error.kind == .insufficientPrivilege || error.isOfMissingTable:
             self.init(.schema, "\(what): \(error)")
         case let error as PostgresError:
             self.init(error.isPassing ? .unavailable : .invalid, "\(what): \(error)")
@@ -70,6 +70,9 @@ extension PostgresPool {
 let ledgerID: Int64 = 1
 
 extension PostgresError {
+    /// A table is not there, or in a schema that the role may not use any more (42P01).
+    fileprivate var isOfMissingTable: Bool { sqlState == "42P01" }
+
     /// The same may succeed later: nothing is wrong with what was asked.
     var isPassing: Bool {
         switch kind {

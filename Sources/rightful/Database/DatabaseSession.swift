@@ -177,7 +177,7 @@ struct DatabaseSession: Sendable {
     func readinessRefusal() async throws -> String? {
         if let refusal = try await schemaRefusal() { return refusal }
         if try await onlyReads() { return Self.onlyReadsNotice }
-        let missing = try await ServingPrivileges.missing(pool)
+        let missing = try await ServingPrivileges.ofRequests.missing(pool)
         return missing.isEmpty ? nil : ServingPrivileges.refusal(lacking: missing)
     }
 

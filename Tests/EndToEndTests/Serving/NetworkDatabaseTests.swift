@@ -165,11 +165,17 @@ struct NetworkDatabaseTests {
         try await owner.execute(script: "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM server")
         let hidden = try await installation.run(["status"])
         #expect(hidden.0 == 1 && hidden.2.contains("lacks SELECT on schema_migration: `rightful migrate`"), "\(hidden)")
-        let unread = try await client.readiness(toBe: 503, with: "lacks SELECT on schema_migration")
-        #expect(unread.text.contains("lacks SELECT on schema_migration"), "\(unread.text)")
+        let bare = try await client.readiness(toBe: 503, with: "lacks SELECT on schema_migration")
+        #expect(bare.text.contains("lacks SELECT on schema_migration"), "\(bare.text)")
         try await installation.rightful("migrate", "--migrate-database-url", ownerURL)
         #expect(try await client.readiness(toBe: 200).status == 200)
         #expect(service.stop() == 0)
+        try await owner.execute(
+            script: "GRANT INSERT ON event TO server; REVOKE SELECT ON command_key, drift, event FROM server")
+        let words = "lacks SELECT on event, SELECT on command_key, SELECT on drift: `rightful migrate`"
+        let unread = try await installation.run(["status"])
+        #expect(unread.0 == 1 && unread.2.contains(words), "\(unread)")
+        #expect(try await client.readiness(toBe: 503, with: "SELECT on command_key").status == 503)
     }
 
     @Test("one that does not hold every text, or whose schema the serving role may not use, is refused with what to do")

@@ -25,56 +25,66 @@ struct StatusCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
-        let configured = configuration.streams
-        let web = Set(configuration.stripe.map(\.environment))
         let document = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
             let standing = try await session.schemaStanding()
             guard standing == .current else { return StatusDocument(standing) }
-            let now = session.clock.now()
-            let reader = LedgerReader(pool: session.pool, clock: session.clock)
-            let onlyReads = try await session.onlyReads()
-            let uncounted = onlyReads ? [] : await Self.count(session, at: now)
-            let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
-            let imports = try await WebImportRegister.states(session.pool)
-            let lookups = WebLookupRegister(pool: session.pool)
-            var ofStripe: [StatusDocument.Stream] = []
-            for standing in webStreams where web.contains(standing.environment) {
-                ofStripe.append(
-                    StatusDocument.Stream(
-                        standing, lookupsOwed: try await lookups.count(standing.environment), at: now))
+            let lacks = try await ServingPrivileges.all.missing(session.pool)
+            do {
+                return try await Self.document(session, configuration, lacks: lacks)
+            } catch let error as LedgerError where error.code == .schema && !lacks.isEmpty {
+                throw CommandFailure(description: ServingPrivileges.refusal(lacking: lacks))
             }
-            return StatusDocument(
-                try await reader.status(), try await reader.statistics(),
-                try await reader.seen(besides: try await reader.catalog().catalog),
-                failures: try await WorkFailures(pool: session.pool).list() + uncounted,
-                sweeps: try await SweepRegister.standings(session.pool).map { sweep in
-                    StatusDocument.Sweep(
-                        sweep,
-                        isConfigured: configured.contains(StoreStream(app: sweep.app, environment: sweep.environment)))
-                }
-                    + webStreams.map {
-                        StatusDocument.Sweep($0, imports, isConfigured: web.contains($0.environment))
-                    },
-                imports: try await ImportRegister.unfinished(session.pool).map { StatusDocument.Import($0) }
-                    + imports.filter { $0.completedAt == nil }.map { StatusDocument.Import($0) },
-                streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
-                    .map { StatusDocument.Stream($0, at: now) } + ofStripe,
-                drift: StatusDocument.drift(try await reader.driftRegister.counts()),
-                webhooks: StatusDocument.Webhooks(
-                    try await session.endpoints.health(), isEnabled: configuration.sendsWebhooks, at: now),
-                cluster: session.cluster,
-                transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
-                notDurable: try await ServerDurability.gaps(session.pool),
-                servingAs: try await ServingUser.all(session.pool),
-                weakness: try await ServingRole.weakness(session.pool),
-                lacks: try await ServingPrivileges.missing(session.pool),
-                guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)
         }
         if arguments.has("--json") {
             try context.output.write(Self.encoder.encode(document) + [UInt8(ascii: "\n")])
         } else {
             try context.output.write(document.table)
         }
+    }
+
+    private static func document(
+        _ session: DatabaseSession, _ configuration: Configuration, lacks: [String]
+    ) async throws -> StatusDocument {
+        let configured = configuration.streams
+        let web = Set(configuration.stripe.map(\.environment))
+        let now = session.clock.now()
+        let reader = LedgerReader(pool: session.pool, clock: session.clock)
+        let onlyReads = try await session.onlyReads()
+        let uncounted = onlyReads ? [] : await count(session, at: now)
+        let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
+        let imports = try await WebImportRegister.states(session.pool)
+        let lookups = WebLookupRegister(pool: session.pool)
+        var ofStripe: [StatusDocument.Stream] = []
+        for standing in webStreams where web.contains(standing.environment) {
+            ofStripe.append(
+                StatusDocument.Stream(
+                    standing, lookupsOwed: try await lookups.count(standing.environment), at: now))
+        }
+        return StatusDocument(
+            try await reader.status(), try await reader.statistics(),
+            try await reader.seen(besides: try await reader.catalog().catalog),
+            failures: try await WorkFailures(pool: session.pool).list() + uncounted,
+            sweeps: try await SweepRegister.standings(session.pool).map { sweep in
+                StatusDocument.Sweep(
+                    sweep,
+                    isConfigured: configured.contains(StoreStream(app: sweep.app, environment: sweep.environment)))
+            }
+                + webStreams.map {
+                    StatusDocument.Sweep($0, imports, isConfigured: web.contains($0.environment))
+                },
+            imports: try await ImportRegister.unfinished(session.pool).map { StatusDocument.Import($0) }
+                + imports.filter { $0.completedAt == nil }.map { StatusDocument.Import($0) },
+            streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
+                .map { StatusDocument.Stream($0, at: now) } + ofStripe,
+            drift: StatusDocument.drift(try await reader.driftRegister.counts()),
+            webhooks: StatusDocument.Webhooks(
+                try await session.endpoints.health(), isEnabled: configuration.sendsWebhooks, at: now),
+            cluster: session.cluster,
+            transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
+            notDurable: try await ServerDurability.gaps(session.pool),
+            servingAs: try await ServingUser.all(session.pool),
+            weakness: try await ServingRole.weakness(session.pool), lacks: lacks,
+            guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)
     }
 
     /// Counts what came into the log since a service did; returns what failed of that, which is no reason to show nothing:
