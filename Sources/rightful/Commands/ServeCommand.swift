@@ -70,6 +70,12 @@ struct ServeCommand: Command {
         _ session: DatabaseSession, _ context: CommandContext, _ logger: Logger
     ) async throws {
         do {
+            // Where privileges are lost it serves, not ready, until they are granted again.
+            if try await ServingPrivileges.ofRequests.missing(session.pool).isEmpty,
+                let refusal = try await RestoredTables.refusal(session.pool)
+            {
+                throw CommandFailure(description: refusal)
+            }
             try await Self.warn(of: session, logger)
             let ledger = try await LedgerParts(configuration, logKey: files.logKey, session, logger)
             if files.hasMadeLogKey, ledger.isNew {

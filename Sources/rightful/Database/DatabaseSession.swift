@@ -178,7 +178,8 @@ struct DatabaseSession: Sendable {
         if let refusal = try await schemaRefusal() { return refusal }
         if try await onlyReads() { return Self.onlyReadsNotice }
         let missing = try await ServingPrivileges.ofRequests.missing(pool)
-        return missing.isEmpty ? nil : ServingPrivileges.refusal(lacking: missing)
+        if !missing.isEmpty { return ServingPrivileges.refusal(lacking: missing) }
+        return try await RestoredTables.refusal(pool)
     }
 
     static let onlyReadsNotice =

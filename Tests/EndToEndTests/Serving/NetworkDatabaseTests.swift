@@ -170,12 +170,28 @@ struct NetworkDatabaseTests {
         try await installation.rightful("migrate", "--migrate-database-url", ownerURL)
         #expect(try await client.readiness(toBe: 200).status == 200)
         #expect(service.stop() == 0)
-        try await owner.execute(
-            script: "GRANT INSERT ON event TO server; REVOKE SELECT ON command_key, drift, event FROM server")
-        let words = "lacks SELECT on event, SELECT on command_key, SELECT on drift: `rightful migrate`"
-        let unread = try await installation.run(["status"])
-        #expect(unread.0 == 1 && unread.2.contains(words), "\(unread)")
-        #expect(try await client.readiness(toBe: 503, with: "SELECT on command_key").status == 503)
+    }
+
+    @Test("one whose tables are not of one backup is refused, by the service that runs as by the next, and by status")
+    func mixedTables() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await Self.migrated(server)
+        defer { installation.remove() }
+        _ = try await installation.adminKey()
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url, attempts: 1)
+        #expect(try await client.readiness(toBe: 200).status == 200)
+        let owner = try await PostgresConnection.connect(server.url("owner", parameters: "sslmode=disable"))
+        // As where `pg_restore --data-only` finds the row of a database that was migrated.
+        try await owner.execute(script: "UPDATE ledger_head SET position = 0")
+        let words = "by table ledger_head the log ends at position 0, and table event goes on up to"
+        #expect(try await client.readiness(toBe: 503, with: words).text.contains(words))
+        #expect(service.stop() == 0)
+        for command in ["status", "serve"] {
+            let result = try await installation.run([command])
+            #expect(result.0 == 1 && result.2.contains(words), "\(result)")
+        }
     }
 
     @Test("one that does not hold every text, or whose schema the serving role may not use, is refused with what to do")

@@ -30,6 +30,9 @@ struct StatusCommand: Command {
             guard standing == .current else { return StatusDocument(standing) }
             let lacks = try await ServingPrivileges.all.missing(session.pool)
             do {
+                if let refusal = try await RestoredTables.refusal(session.pool) {
+                    throw CommandFailure(description: refusal)
+                }
                 return try await Self.document(session, configuration, lacks: lacks)
             } catch let error as LedgerError where error.code == .schema && !lacks.isEmpty {
                 throw CommandFailure(description: ServingPrivileges.refusal(lacking: lacks))
