@@ -56,6 +56,24 @@ extension EndpointRegister {
         }
     }
 
+    /// The ids of those to which nothing can be sent, because the database has lost their row, their address or their secret.
+    package func lost(now: Timestamp) async throws -> Set<String> {
+        // Before the log is read: what it says later has no row yet, or one still.
+        let (stored, followed) = try await pool.run(doing: "looking how webhooks fare") { connection in
+            (
+                Set(
+                    try connection.query(
+                        "SELECT endpoint FROM webhook_endpoint WHERE ledger_id = $1", [.int(ledgerID)]
+                    ).rows.map { try $0.text(0) }), try WebhookProjector.row.checkpoint(on: connection)
+            )
+        }
+        try await refresh()
+        let lost = endpoints.filter { endpoint in
+            endpoint.position <= followed && !stored.contains(endpoint.id) || target(endpoint.id, now: now) == nil
+        }
+        return Set(lost.map(\.id))
+    }
+
     /// How all of them fare.
     package func health() async throws -> EndpointHealth {
         try await pool.run(doing: "looking how webhooks fare") { connection in

@@ -81,7 +81,8 @@ struct StatusCommand: Command {
                 .map { StatusDocument.Stream($0, at: now) } + ofStripe,
             drift: StatusDocument.drift(try await reader.driftRegister.counts()),
             webhooks: StatusDocument.Webhooks(
-                try await session.endpoints.health(), isEnabled: configuration.sendsWebhooks, at: now),
+                try await session.endpoints.health(), lost: try await session.endpoints.lost(now: now).count,
+                isEnabled: configuration.sendsWebhooks, at: now),
             cluster: session.cluster,
             transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
             notDurable: try await ServerDurability.gaps(session.pool),

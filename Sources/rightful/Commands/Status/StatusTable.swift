@@ -144,6 +144,11 @@ extension StatusDocument {
         found += (projections ?? []).filter(isBeyondLog).map {
             "projection \($0.name) is beyond the end of the log: `rightful serve` begins it anew, or goes on from the end"
         }
+        if let lost = webhooks?.lost, lost > 0 {
+            found.append(
+                "webhooks: nothing can be sent to \(lost) endpoint\(lost == 1 ? "" : "s"), of which the database has lost the row, "
+                    + "the address or the secret: delete them, and make them anew")
+        }
         return found
     }
 

@@ -13,6 +13,8 @@ extension StatusDocument {
         let failing: Int64
         /// Those to which nothing is sent until somebody resumes them.
         let paused: Int64
+        /// Those to which nothing can be sent, because the database has lost what the log does not hold.
+        let lost: Int
         /// Since when the one fails that fails the longest.
         @Nullable var failingSince: String?
         /// For how long the delivery is due that waits the longest to be sent.
@@ -20,9 +22,10 @@ extension StatusDocument {
         /// For how long something is in the log, or has run out, that was not looked at yet.
         let untoldSeconds: Double
 
-        init(_ health: EndpointHealth, isEnabled: Bool, at now: Timestamp) {
+        init(_ health: EndpointHealth, lost: Int, isEnabled: Bool, at now: Timestamp) {
             self.isEnabled = isEnabled
             (active, failing, paused) = (health.active, health.failing, health.paused)
+            self.lost = lost
             func seconds(since instant: Timestamp?) -> Double {
                 Double(instant.map { max(0, now.milliseconds - $0.milliseconds) } ?? 0) / 1000
             }
@@ -34,9 +37,13 @@ extension StatusDocument {
 
     /// For people: nothing while there are no endpoints.
     var webhookRows: [(String, String)] {
-        guard let webhooks, webhooks.active + webhooks.failing + webhooks.paused > 0 else { return [] }
+        guard let webhooks, webhooks.active + webhooks.failing + webhooks.paused + Int64(webhooks.lost) > 0 else {
+            return []
+        }
         let since = webhooks.failingSince.map { " (since \($0))" } ?? ""
-        let cure = webhooks.failing + webhooks.paused > 0 ? ": `rightful webhooks list` shows them" : ""
+        let cure =
+            webhooks.failing + webhooks.paused + Int64(webhooks.lost) > 0 ? ": `rightful webhooks list` shows them" : ""
+        let lost = webhooks.lost > 0 ? ", \(webhooks.lost) lost" : ""
         let reason =
             if !webhooks.isEnabled {
                 "webhooks.enabled is false in the configuration"
@@ -57,7 +64,7 @@ extension StatusDocument {
         return [
             (
                 "webhooks",
-                "\(webhooks.active) active, \(webhooks.failing) failing\(since), \(webhooks.paused) paused\(cure)\(late)\(behind)"
+                "\(webhooks.active) active, \(webhooks.failing) failing\(since), \(webhooks.paused) paused\(lost)\(cure)\(late)\(behind)"
             )
         ]
     }

@@ -15,26 +15,33 @@ struct WebhooksListCommand: Command {
 
     func run(_ context: CommandContext) async throws {
         let now = context.now()
-        let (register, endpoints, standings) = try await DatabaseSession.with(arguments, context) { session in
+        let (register, endpoints, standings, lost) = try await DatabaseSession.with(arguments, context) { session in
             let register = session.endpoints
-            try await register.refresh()
+            let lost = try await register.lost(now: now)
             let endpoints = register.endpoints
-            return (register, endpoints, try await register.standings(of: endpoints.map(\.id)))
+            return (register, endpoints, try await register.standings(of: endpoints.map(\.id)), lost)
         }
         if arguments.has("--json") {
             let items = endpoints.map { EndpointDocument($0, standings[$0.id], in: register, at: now) }
             let document = ListDocument(items: items, hasMore: false, nextAfter: endpoints.last?.position ?? 0)
             return try context.output.write(WireJSON.encode(document) + [UInt8(ascii: "\n")])
         }
-        let rows = endpoints.map { Self.row($0, standings[$0.id], url: register.target($0.id, now: now)?.url) }
+        let rows = endpoints.map { endpoint in
+            Self.row(
+                endpoint, standings[endpoint.id], url: register.target(endpoint.id, now: now)?.url,
+                isLost: lost.contains(endpoint.id))
+        }
         let header = ["ID", "URL", "TYPES", "ENVIRONMENT", "APP", "STATUS", "WAITING", "FAILED"]
         try context.output.write(TextTable([header] + rows).text)
     }
 
-    private static func row(_ endpoint: Endpoint, _ standing: EndpointStanding?, url: String?) -> [String] {
+    private static func row(
+        _ endpoint: Endpoint, _ standing: EndpointStanding?, url: String?, isLost: Bool
+    ) -> [String] {
         let terms = endpoint.terms
         let status: String =
             switch (endpoint.pause, standing?.failingSince) {
+            case _ where isLost: "lost: nothing can be sent to it"
             case (.unreachable, _): "paused: it took nothing for three days"
             case (.gone, _): "paused: it answered that it is gone (410)"
             case (.ordered, _): "paused"
