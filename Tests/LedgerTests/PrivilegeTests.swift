@@ -170,6 +170,21 @@ struct PrivilegeTests {
         #expect(applied.sorted() == Migration.all.map(\.name))
     }
 
+    @Test("the numbers of messages go on after those that are there, as after tables were copied one by one")
+    func messageNumbers() async throws {
+        let owner = try await TestDatabase.make().owner()
+        let columns = "(ledger_id, number, type, app, identity, position, at)"
+        try await owner.execute(
+            script: "INSERT INTO webhook_message \(columns) OVERRIDING SYSTEM VALUE VALUES (1, 41, 2, '', 0, 1, now())")
+        for expected in [42, 43] as [Int64] {
+            _ = try await owner.run { try Migrator().migrate(servingRole: EmbeddedCluster.server, on: $0) }
+            let number = try await owner.query(
+                "INSERT INTO webhook_message \(columns) VALUES (1, DEFAULT, 2, '', 0, 1, now()) RETURNING number"
+            ).row(0).int(0)
+            #expect(number == expected)
+        }
+    }
+
     @Test("a migration killed at random and tried again ends in the same schema")
     func interruptedMigration() async throws {
         // On a busy machine the first attempt may be done before it is interrupted; then that says nothing yet.

@@ -72,6 +72,14 @@ package struct Migrator: Sendable {
             SELECT $1, 'originals', $2, 0 FROM ledger_head WHERE ledger_id = $1 AND position = 0
             ON CONFLICT (ledger_id, name) DO NOTHING
             """, [.int4(Int32(ledgerID)), .int4(Int32(OriginalState.foldVersion))])
+        // Copies of tables, such as logical replication makes, leave out where the numbers of messages had come to.
+        try connection.query(
+            """
+            SELECT setval(pg_get_serial_sequence('webhook_message', 'number'), last.number)
+            FROM (SELECT number FROM webhook_message WHERE ledger_id = $1 ORDER BY number DESC LIMIT 1) AS last
+            WHERE last.number > (
+                SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('webhook_message', 'number')::regclass), 0))
+            """, [.int(ledgerID)])
         try pin(
             servingRole == nil ? ConnectionOptions.servingSettings : ConnectionOptions.owningSettings, of: nil,
             on: connection)
