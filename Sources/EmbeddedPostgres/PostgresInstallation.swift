@@ -27,6 +27,12 @@ struct PostgresInstallation {
             }
         }
         if let wanted {
+            guard wanted >= oldestMajor else {
+                throw EmbeddedPostgresError(
+                    .notInstalled,
+                    "the data directory was made by PostgreSQL \(wanted), and \(oldestMajor) is the oldest that can be used"
+                )
+            }
             if let match = found.first(where: { $0.major == wanted }) { return match }
             throw EmbeddedPostgresError(
                 .notInstalled,

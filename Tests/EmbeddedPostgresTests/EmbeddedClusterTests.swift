@@ -335,6 +335,19 @@ struct EmbeddedClusterTests {
         }
     }
 
+    @Test("a cluster of a version that is too old is refused, rather than that version asked for")
+    func oldVersion() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            try Data("12\n".utf8).write(to: URL(fileURLWithPath: scratch + "/postgres/PG_VERSION"))
+            let error = await #expect(throws: EmbeddedPostgresError.self) {
+                _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            }
+            #expect(error?.description.contains("15 is the oldest") == true, "\(String(describing: error))")
+        }
+    }
+
     // MARK: - Looking from outside
 
     private func answers(_ cluster: EmbeddedCluster) async throws -> Bool {
