@@ -124,6 +124,9 @@ package enum LedgerGuards {
         """
 
     /// Roles that are members of the owner's, or of one that may write every table.
+    ///
+    /// From PostgreSQL 16 on a membership may be for granting it to others alone (`set_option` and `inherit_option` off), as whoever
+    /// makes a role has it of that role; before that there are no such columns.
     private static let members = """
         SELECT member.rolname::text, held.rolname::text
         FROM pg_auth_members JOIN pg_roles AS member ON member.oid = pg_auth_members.member
@@ -131,6 +134,8 @@ package enum LedgerGuards {
         WHERE (held.oid = (SELECT relowner FROM pg_class WHERE oid = to_regclass('event'))
                 OR held.rolname = 'pg_write_all_data')
             AND NOT member.rolsuper
+            AND (coalesce((to_jsonb(pg_auth_members) ->> 'set_option')::boolean, true)
+                OR coalesce((to_jsonb(pg_auth_members) ->> 'inherit_option')::boolean, true))
             AND member.oid <> (SELECT relowner FROM pg_class WHERE oid = to_regclass('event'))
         ORDER BY 1, 2
         """
