@@ -67,6 +67,10 @@ package struct PostgresError: Error, Sendable {
 
 extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
     package var description: String {
+        if sqlState == "25006" {
+            return "the database only reads (a standby, or default_transaction_read_only is on): nothing can be "
+                + "written; use the server that writes (`target_session_attrs=read-write`)"
+        }
         var text = "PostgreSQL: "
         // Messages of class 22 (data exceptions) quote the offending value.
         if let sqlState, sqlState.hasPrefix("22") {

@@ -119,6 +119,7 @@ struct NetworkDatabaseTests {
         let url = server.url("server", parameters: "sslmode=disable")
         // As nobody has served, the first start would make keys.
         #expect(try await ServiceProcess.start(installation).stop() == 0)
+        _ = try await installation.adminKey()
         let serving = try await PostgresConnection.connect(url)
         try await serving.execute(
             script: "ALTER ROLE CURRENT_USER IN DATABASE ledger SET default_transaction_read_only = on")
@@ -128,6 +129,14 @@ struct NetworkDatabaseTests {
         let refused = try await client.send("GET", "/readyz")
         #expect(refused.status == 503 && refused.text.contains("the database only reads"), "\(refused.text)")
         #expect(try await client.send("GET", "/healthz").status == 200)
+        // As where nobody has gone through what was recorded before.
+        try await serving.execute(
+            script: "BEGIN READ WRITE; UPDATE projection SET checkpoint = 0 WHERE name = 'drift'; COMMIT")
+        let drift = try await installation.run(["drift"])
+        #expect(drift.0 == 0 && drift.1.contains("up to position 0\n"), "\(drift)")
+        #expect(drift.2.contains("not gone through yet: the database only reads"), "\(drift)")
+        let keys = try await installation.run(["keys", "create", "--name", "k", "--scopes", "metrics"])
+        #expect(keys.0 == 1 && keys.2.contains("the database only reads") && !keys.2.contains("SQLSTATE"), "\(keys)")
         try await serving.execute(
             script: """
                 BEGIN READ WRITE;
@@ -161,6 +170,12 @@ struct NetworkDatabaseTests {
         #expect(unready.status == 503 && unready.text.contains("lacks INSERT on event: `rightful migrate`"))
         let status = try await installation.rightful("status")
         #expect(status.contains("not granted") && status.contains("the serving role lacks privileges"), "\(status)")
+        try await owner.execute(
+            script: "GRANT INSERT ON event TO server; REVOKE SELECT ON command_key, drift, event FROM server")
+        let words = "lacks SELECT on event, SELECT on command_key, SELECT on drift: `rightful migrate`"
+        let unread = try await installation.run(["status"])
+        #expect(unread.0 == 1 && unread.2.contains(words), "\(unread)")
+        #expect(try await client.readiness(toBe: 503, with: "SELECT on command_key").status == 503)
         // As `pg_restore --no-acl` leaves it.
         try await owner.execute(script: "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM server")
         let hidden = try await installation.run(["status"])

@@ -63,16 +63,22 @@ struct DriftCommand: Command {
             let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let head = try await reader.status().position
             let throttle = Throttle(.milliseconds(200))
-            try await DriftProjector(pool: session.pool).catchUp(isHurried: true, patience: Self.patience) { position in
-                guard context.isTerminal, throttle.passes() else { return }
-                context.draw("looking for differences: \(position) of \(head) events")
+            let onlyReads = try await session.onlyReads()
+            if !onlyReads {
+                try await DriftProjector(pool: session.pool).catchUp(isHurried: true, patience: Self.patience) {
+                    position in
+                    guard context.isTerminal, throttle.passes() else { return }
+                    context.draw("looking for differences: \(position) of \(head) events")
+                }
+                if context.isTerminal { context.draw("") }
             }
-            if context.isTerminal { context.draw("") }
             let page = try await reader.driftRegister.page(query)
             if page.readTo < head {
                 context.complain(
-                    "\(head - page.readTo) events are not gone through yet: another process is at it. What follows "
-                        + "is as of position \(page.readTo); try again in a moment")
+                    "\(head - page.readTo) events are not gone through yet: "
+                        + (onlyReads ? "the database only reads" : "another process is at it")
+                        + ". What follows is as of position \(page.readTo); try again "
+                        + (onlyReads ? "where it writes" : "in a moment"))
             }
             return page
         }
