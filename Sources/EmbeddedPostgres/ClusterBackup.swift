@@ -58,7 +58,7 @@ struct ClusterBackup {
         }
     }
 
-    /// Copies all of it; returns the names of what lies beside the cluster and was left out.
+    /// Copies all of it.
     ///
     /// - Parameters:
     ///   - conninfo: leads to the running server, as its owner.
@@ -66,9 +66,10 @@ struct ClusterBackup {
     func run(
         _ installation: PostgresInstallation, of layout: ClusterLayout, from conninfo: String,
         _ progress: @Sendable (BackupProgress) -> Void, on queue: isolated EmbeddedCluster
-    ) async throws -> [String] {
+    ) async throws -> BackupOutcome {
         do {
             let observer = try await PostgresConnection.connect(conninfo)
+            let isArchived = try await observer.run { try Self.isArchived(on: $0) }
             let process = try start(installation, from: conninfo)
             var (copied, since) = (Int64(-1), ContinuousClock.now)
             while true {
@@ -77,7 +78,8 @@ struct ClusterBackup {
                     try Task.checkCancellation()
                     guard !isStuck else { throw stuck }
                     guard status == 0 else { throw failure(status) }
-                    return try finish(layout)
+                    if isArchived { try stopArchiving() }
+                    return BackupOutcome(leftOut: try finish(layout), isArchivingStopped: isArchived)
                 }
                 guard !isStuck, !Task.isCancelled else {
                     stop(process)
@@ -126,6 +128,25 @@ struct ClusterBackup {
             "SELECT backup_streamed, backup_total FROM pg_stat_progress_basebackup WHERE backup_streamed IS NOT NULL")
         guard !rows.isEmpty else { return nil }
         return BackupProgress(copied: try rows.row(0).int(0), total: try rows.row(0).optionalInt(1))
+    }
+
+    /// Whether the server archives its log, or will after its next start.
+    private static func isArchived(on connection: isolated PostgresConnection) throws(PostgresError) -> Bool {
+        try connection.query(
+            """
+            SELECT current_setting('archive_mode') <> 'off' OR coalesce((
+                SELECT setting <> 'off' FROM pg_file_settings WHERE name = 'archive_mode' ORDER BY seqno DESC LIMIT 1), false)
+            """
+        ).row(0).bool(0)
+    }
+
+    /// Has the copy archive nothing: it would write a log of its own among the original's, under the same names.
+    private func stopArchiving() throws(EmbeddedPostgresError) {
+        let name = "postgresql.auto.conf"
+        let file = try cluster.open(name, of: server.user, O_WRONLY | O_APPEND)
+        // The last line about a setting counts.
+        try file.write(Array("archive_mode = 'off'\n".utf8), name)
+        guard withExtendedLifetime(file, { fsync(file.number) == 0 }) else { throw .system("fsync", name) }
     }
 
     private var stuck: EmbeddedPostgresError {
@@ -183,6 +204,14 @@ struct ClusterBackup {
         _ = try? ClusterLayout.empty(cluster, as: server)
         try? FileManager.default.removeItem(atPath: unfinished)
     }
+}
+
+/// What a backup did not take over.
+package struct BackupOutcome: Sendable {
+    /// The names of what lies beside the cluster and was left out.
+    package let leftOut: [String]
+    /// Whether the original archives its log; the copy does not.
+    package let isArchivingStopped: Bool
 }
 
 /// How far a backup is, in bytes.

@@ -164,10 +164,9 @@ package actor EmbeddedCluster {
     /// The copy holds whatever was committed before it ended. Cancelled, it leaves nothing.
     ///
     /// - Parameter progress: called as it goes on.
-    /// - Returns: the names of what lies beside the cluster and was left out.
     package func backUp(
         to destination: String, _ progress: @Sendable (BackupProgress) -> Void = { _ in }
-    ) async throws -> [String] {
+    ) async throws -> BackupOutcome {
         guard isUser, let cluster else {
             throw EmbeddedPostgresError(.backupFailed, "PostgreSQL in \(layout.cluster) is not used any more")
         }

@@ -348,6 +348,24 @@ struct EmbeddedClusterTests {
         }
     }
 
+    @Test("a copy of a server that archives its log writes nothing into the archive")
+    func archiving() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch + "/data", options: options)
+            let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+            try await owner.execute(script: "ALTER SYSTEM SET archive_mode = always")
+            #expect(try await cluster.backUp(to: scratch + "/copy").isArchivingStopped)
+            try await cluster.release()
+            let copy = try await EmbeddedCluster.acquire(dataDirectory: scratch + "/copy", options: options)
+            let mode = try await PostgresConnection.connect(copy.ownerConninfo).run {
+                try $0.query("SELECT current_setting('archive_mode')").row(0).text(0)
+            }
+            #expect(mode == "off")
+            #expect(try await !copy.backUp(to: scratch + "/another").isArchivingStopped)
+            try await copy.release()
+        }
+    }
+
     // MARK: - Looking from outside
 
     private func answers(_ cluster: EmbeddedCluster) async throws -> Bool {

@@ -26,7 +26,7 @@ struct BackupCommand: Command {
                     + "PostgreSQL's own tools, such as pg_basebackup")
         }
         // One that another program's version has made can be copied too, before it is migrated, for example.
-        let (position, leftOut) = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
+        let (position, outcome) = try await DatabaseSession.with(arguments, context, refusesSchema: false) { session in
             guard let cluster = session.cluster else {
                 throw CommandFailure(description: "the database is not embedded")
             }
@@ -37,8 +37,13 @@ struct BackupCommand: Command {
         }
         try context.output.write(
             "copied the ledger, with its \(position) events and what came meanwhile, to \(destination)\n")
-        if !leftOut.isEmpty {
-            try context.output.write("not copied: \(leftOut.joined(separator: ", "))\n")
+        if !outcome.leftOut.isEmpty {
+            try context.output.write("not copied: \(outcome.leftOut.joined(separator: ", "))\n")
+        }
+        if outcome.isArchivingStopped {
+            try context.output.write(
+                "archive_mode is off in the copy, which would write into the archive of the original: turn it on where the copy "
+                    + "takes the original's place\n")
         }
     }
 }
