@@ -62,7 +62,7 @@ package struct StripeSignature: Hashable, Sendable {
         (self.instant, self.seconds, self.codes) = (String(instant), seconds, codes)
     }
 
-    /// Verifies the raw body, exactly as it was received.
+    /// Verifies the raw body, exactly as it was received, and that it was signed lately.
     ///
     /// - Parameters:
     ///   - secrets: those in force, each with its `whsec_`, which belongs to the key; one of them has to match.
@@ -70,6 +70,15 @@ package struct StripeSignature: Hashable, Sendable {
     package func verify(
         body: [UInt8], secrets: [String], now: Timestamp
     ) throws(StripeSignatureFailure) -> Int {
+        let matched = try signer(of: body, secrets: secrets)
+        // Floored, as Stripe's own libraries do it.
+        let second = now.milliseconds / 1000
+        guard second - Self.tolerance <= seconds else { throw .stale(seconds: second - seconds) }
+        return matched
+    }
+
+    /// Which of the secrets signed the raw body, whenever that was.
+    package func signer(of body: [UInt8], secrets: [String]) throws(StripeSignatureFailure) -> Int {
         let message = Array("\(instant).".utf8) + body
         let matched = secrets.firstIndex { secret in
             guard (1...Self.secretLimit).contains(secret.utf8.count) else { return false }
@@ -77,9 +86,6 @@ package struct StripeSignature: Hashable, Sendable {
             return codes.contains { ConstantTime.equal(code, $0) }
         }
         guard let matched else { throw .mismatch }
-        // Floored, as Stripe's own libraries do it.
-        let (age, overflow) = (now.milliseconds / 1000).subtractingReportingOverflow(seconds)
-        guard !overflow, age <= Self.tolerance else { throw .stale(seconds: overflow ? .max : age) }
         return matched
     }
 

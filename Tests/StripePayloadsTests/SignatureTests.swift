@@ -91,6 +91,28 @@ struct SignatureTests {
         #expect(failure("t=1600000000,v1=\(Self.a)", at: 1_700_000_000) == .mismatch)
     }
 
+    @Test("any t that is a number is believed as one of the future, and who signed is told whatever it is")
+    func future() throws {
+        let header = try signed(.max)
+        for now in [Timestamp.earliest, Timestamp(milliseconds: -1), .latest] {
+            #expect(throws: Never.self) {
+                try StripeSignature(header: header).verify(
+                    body: Array(Self.body.utf8), secrets: ["whsec_test_secret"], now: now)
+            }
+        }
+        for seconds in [0, 1_700_000_000, Int64.max] {
+            let signature = try StripeSignature(header: signed(seconds))
+            #expect(try signature.signer(of: Array(Self.body.utf8), secrets: ["whsec_x", "whsec_test_secret"]) == 1)
+        }
+    }
+
+    private func signed(_ seconds: Int64) throws -> String {
+        let code = HMACSHA256.code(
+            of: Array("\(seconds).\(Self.body)".utf8), key: Array("whsec_test_secret".utf8))
+        let digits = Array("0123456789abcdef")
+        return "t=\(seconds),v1=" + code.map { "\(digits[Int($0 >> 4)])\(digits[Int($0 & 15)])" }.joined()
+    }
+
     @Test("no more codes are compared than a bound")
     func bound() {
         let padding = String(repeating: "v1=\(Self.c1),", count: StripeSignature.codeLimit)

@@ -31,6 +31,14 @@ struct StripeNotificationTests {
         #expect(summary.isProven && summary.uncheckedSignatures == 0 && summary.evidence == 1)
     }
 
+    @Test("a webhook that is signed as of any second is proven again as it was believed")
+    func ofAnySecond() async throws {
+        let stripe = try await StripeRig.make()
+        let header = StripeRig.header(StripeBody.paid, at: .max)
+        #expect(try await stripe.deliver(StripeBody.paid, header: header).status == 200)
+        #expect(try await stripe.verify().isProven)
+    }
+
     @Test("a subscription of which nothing is collected is told as paused, for as long as that is so")
     func paused() async throws {
         let stripe = try await StripeRig.make()
