@@ -234,9 +234,10 @@ struct TransferDecisionTests {
                 grant("gone", recorded: 0, until: 10, revoked: 5), grant("other", recorded: 0, to: bob),
             ]
         }
-        func revocation(_ id: String, at instant: Double, _ given: Given) -> String {
+        func revocation(_ id: String, at instant: Double, dated: Double? = nil, _ given: Given) -> String {
             do throws(GrantRefusal) {
-                let grant = try given.facts.decideRevocation(of: id, at: day(instant))
+                let grant = try given.facts.decideRevocation(
+                    of: id, now: day(instant), date: day(dated ?? instant))
                 return grant.revokedPosition.map { "done at \($0)" } ?? "takes back"
             } catch {
                 return "\(error)"
@@ -245,6 +246,10 @@ struct TransferDecisionTests {
         #expect(revocation("open", at: 20, given) == "takes back")
         #expect(revocation("ends", at: 9, given) == "takes back")
         #expect(revocation("ends", at: 10, given) == "\(GrantRefusal.ended(day(10)))")
+        #expect(
+            revocation("ends", at: 9, dated: 10, given)
+                == "\(GrantRefusal.endsBefore(day(10), takenBackAt: day(10)))")
+        #expect(revocation("ends", at: 10, dated: 12, given) == "\(GrantRefusal.ended(day(10)))")
         #expect(revocation("gone", at: 20, given) == "done at 202")
         #expect(revocation("other", at: 20, given) == "unknownGrant")
         #expect(revocation("none", at: 20, given) == "unknownGrant")

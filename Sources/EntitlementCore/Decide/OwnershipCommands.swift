@@ -38,6 +38,8 @@ package enum GrantRefusal: Error, Hashable, Sendable {
     case unknownGrant
     /// It ran out by itself.
     case ended(Timestamp)
+    /// It runs out by itself before the instant from which it would be taken back.
+    case endsBefore(Timestamp, takenBackAt: Timestamp)
 }
 
 /// What a link comes to.
@@ -135,10 +137,17 @@ extension CustomerFacts {
 
     /// The grant of this customer that is to be revoked; where it was revoked before, its `revokedPosition` says by
     /// which event.
-    package func decideRevocation(of grantID: String, at instant: Timestamp) throws(GrantRefusal) -> GrantState {
+    ///
+    /// - Parameter date: of the event that would take it back, which is later than `now` where a clock was ahead once.
+    package func decideRevocation(
+        of grantID: String, now: Timestamp, date: Timestamp
+    ) throws(GrantRefusal) -> GrantState {
         let grant = grants.first { $0.grantID == grantID && ownership.customer(of: $0.customer) == customer }
         guard let grant else { throw .unknownGrant }
-        if grant.revokedPosition == nil, let until = grant.until, until <= instant { throw .ended(until) }
+        if grant.revokedPosition == nil, let until = grant.until {
+            if until <= now { throw .ended(until) }
+            if until <= date { throw .endsBefore(until, takenBackAt: date) }
+        }
         return grant
     }
 

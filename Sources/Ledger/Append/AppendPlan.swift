@@ -61,9 +61,7 @@ struct AppendPlan: Sendable {
         self.salt = salt
         base = context.head
         head = context.head
-        // A clock set back must not make time run backwards along the log; and no two batches share an instant, so that
-        // nothing can be added to what was recorded by the head's.
-        head.recordedAt = max(now, context.head.recordedAt.adding(milliseconds: 1))
+        head.recordedAt = Self.date(after: context.head.recordedAt, now: now)
         statements = context.statements
         commands = context.commands
         lastOwnershipEvents = context.lastOwnershipEvents
@@ -88,6 +86,12 @@ struct AppendPlan: Sendable {
             }
         }
     }
+
+    /// When what is appended now is dated, behind an event that was dated so.
+    ///
+    /// A clock set back must not make time run backwards along the log; and no two batches share an instant, so that nothing
+    /// can be added to what was recorded by the head's.
+    static func date(after last: Timestamp, now: Timestamp) -> Timestamp { max(now, last.adding(milliseconds: 1)) }
 
     private mutating func add(_ event: PreparedEvent) {
         var isReused = false

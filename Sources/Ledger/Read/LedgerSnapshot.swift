@@ -47,6 +47,9 @@ package struct LedgerSnapshot: Sendable {
 
     /// The position everything rests on.
     package var position: Int64 { mark.position }
+
+    /// When an event that is appended now is dated at the earliest: later than the clock says where that was ahead once.
+    package func nextDate(now: Timestamp) -> Timestamp { AppendPlan.date(after: recordedAt, now: now) }
 }
 
 extension LedgerReader {

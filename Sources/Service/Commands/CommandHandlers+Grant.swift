@@ -34,11 +34,19 @@ extension CommandHandlers {
         _ request: GrantRequest, to customer: CustomerID, _ environment: StoreEnvironment, by actor: String?,
         _ deduplication: Deduplication
     ) async throws -> CommandStep {
-        if let until = request.until, until <= context.now() {
+        let now = context.now()
+        if let until = request.until, until <= now {
             throw Problem(.unprocessable, "until lies in the past; nothing would be given.", param: "until")
         }
         let snapshot = try await context.reader.snapshot(LedgerQuestion(of: customer, environment))
-        guard snapshot.facts.mayBeGranted(at: context.now()) else {
+        let date = snapshot.nextDate(now: now)
+        if let until = request.until, until <= date {
+            throw Problem(
+                .unprocessable,
+                "until lies before \(date), when this grant would begin; nothing would be given. "
+                    + Problem.logIsAhead, param: "until")
+        }
+        guard snapshot.facts.mayBeGranted(at: date) else {
             throw Problem(
                 .unprocessable,
                 "This customer has \(CustomerFacts.grantLimit) grants in force, which is the most; take some of them back first."
@@ -61,7 +69,9 @@ extension CommandHandlers {
         let snapshot = try await context.reader.snapshot(LedgerQuestion(of: customer, environment))
         let grant: GrantState
         do throws(GrantRefusal) {
-            grant = try snapshot.facts.decideRevocation(of: request.grantID, at: context.now())
+            let now = context.now()
+            grant = try snapshot.facts.decideRevocation(
+                of: request.grantID, now: now, date: snapshot.nextDate(now: now))
         } catch {
             throw Problem(error)
         }
@@ -120,6 +130,9 @@ extension CommandHandlers {
 }
 
 extension Problem {
+    fileprivate static let logIsAhead =
+        "What is recorded now is dated after the log's last event, and a clock was ahead when that was recorded."
+
     fileprivate init(_ refusal: GrantRefusal) {
         switch refusal {
         case .unknownGrant:
@@ -127,6 +140,11 @@ extension Problem {
         case .ended(let instant):
             self.init(
                 .unprocessable, "The grant ended by itself on \(instant); there is nothing left to take back.",
+                param: "grant_id")
+        case .endsBefore(let end, let date):
+            self.init(
+                .unprocessable,
+                "The grant ends by itself on \(end), before it could be taken back on \(date). \(Self.logIsAhead)",
                 param: "grant_id")
         }
     }

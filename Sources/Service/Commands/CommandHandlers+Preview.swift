@@ -68,7 +68,7 @@ extension CommandHandlers {
             let index = names.firstIndex { ExactText($0) == ExactText(name) } ?? 0
             return snapshot.identities[ExactText(name)] ?? IdentityRef(-Int64(index) - 1)
         }
-        let recordedAt = max(context.now(), snapshot.recordedAt.adding(milliseconds: 1))
+        let recordedAt = snapshot.nextDate(now: context.now())
         let event = draft.map { draft in
             HistoryEvent(
                 position: snapshot.position + 1, recordedAt: recordedAt, environment: environment,

@@ -44,7 +44,7 @@ extension CommandHandlers {
         let known = receiver.flatMap { snapshot.identities[ExactText($0)] } ?? LedgerSnapshot.nobody
         let event = HistoryEvent(
             position: snapshot.position + 1,
-            recordedAt: max(context.now(), snapshot.recordedAt.adding(milliseconds: 1)),
+            recordedAt: snapshot.nextDate(now: context.now()),
             environment: command.environment, source: draft.source.rawValue,
             statementSource: draft.source.statementSource, type: draft.type, occurredAt: nil,
             fact: draft.fact.replacingIdentities { _ in known })

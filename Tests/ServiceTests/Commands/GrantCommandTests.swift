@@ -118,6 +118,30 @@ struct GrantCommandTests {
         #expect(try await rig.head == 3)
     }
 
+    @Test("where the log is dated ahead of the clock, what would come to nothing is refused, and it is said why")
+    func logAhead() async throws {
+        let rig = try await ServiceRig.make()
+        func until(_ day: String) -> String { #"{"entitlement":"premium","until":"\#(day)T00:00:00Z","reason":"r"}"# }
+        let short = try grantID(try await rig.command("grant", "c-1", until("2026-12-01")))
+        let open = try grantID(try await rig.command("grant", "c-1", Self.endless))
+        let now = rig.clock.now
+        rig.wait(seconds: 40 * 86_400)
+        #expect(try await rig.command("grant", "c-2", Self.endless).status == 200)
+        rig.clock.now = now
+        for (action, body) in [("grant", until("2026-12-10")), ("revoke_grant", revocation(short))] {
+            for answer in [
+                try await rig.command(action, "c-1", body),
+                try await rig.command("preview", "c-1", #"{"\#(action)":\#(body)}"#),
+            ] {
+                #expect(answer.verdict == "422 unprocessable", "\(answer.text)")
+                #expect(answer.text.contains("2026-12-30T12:00") && answer.text.contains("a clock was ahead"))
+            }
+        }
+        #expect(try await rig.head == 4)
+        #expect(try await rig.command("grant", "c-1", until("2027-01-01")).status == 200)
+        #expect(try await rig.command("revoke_grant", "c-1", revocation(open)).status == 200, "it ends at its date")
+    }
+
     @Test("each grant is one of its own, and under a key the same one again, however it fared since")
     func idempotency() async throws {
         let rig = try await ServiceRig.make()
