@@ -6,6 +6,8 @@ CREATE TABLE webhook_secret (
     endpoint text COLLATE "C" NOT NULL,
     hash bytea NOT NULL,
     value bytea NOT NULL,
+    -- What the clock said when it was first kept. The event that makes it count is dated later where the log is ahead of the clock.
+    made_at timestamptz NOT NULL,
     -- When somebody last was about to make it count: what is younger than an append may take is not erased.
     kept_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (ledger_id, endpoint, hash)

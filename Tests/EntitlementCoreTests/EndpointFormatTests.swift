@@ -78,6 +78,10 @@ struct EndpointFormatTests {
         #expect(signing(after: 86_399) == [hashes[1], hashes[0]] && signing(after: 86_400) == [hashes[1]])
         try rotate(2, keepOldSeconds: 60)
         #expect(signing(after: 59) == [hashes[2], hashes[1], hashes[0]] && signing(after: 60) == [hashes[2]])
+        book.note(hashes[2], of: "we_1", madeAt: begin.adding(milliseconds: -50_000))
+        #expect(signing(after: 9) == [hashes[2], hashes[1], hashes[0]] && signing(after: 10) == [hashes[2]])
+        book.note(hashes[2], of: "we_1", madeAt: begin.adding(milliseconds: 50_000))
+        #expect(signing(after: 60) == [hashes[2]], "no later than its event")
         try rotate(3, keepOldSeconds: 0)
         #expect(signing(after: 0) == [hashes[3]])
     }

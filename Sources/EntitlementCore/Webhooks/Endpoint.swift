@@ -25,10 +25,18 @@ package enum MessageType: String, CaseIterable, Hashable, Sendable {
 /// A secret of an endpoint.
 package struct EndpointSecret: Hashable, Sendable {
     package let hash: Digest
-    /// When it came into use.
+    /// The date of the event that brought it into use.
     package let at: Timestamp
+    /// When it came into use: earlier than that date where a clock was ahead once, and so the log is.
+    private(set) var since: Timestamp
     /// For how long messages are signed with the earlier secrets as well, in milliseconds; `nil`: for the usual time.
     package let keepsOld: Int64?
+
+    fileprivate init(hash: Digest, at: Timestamp, keepsOld: Int64?) {
+        (self.hash, self.at, since, self.keepsOld) = (hash, at, at, keepsOld)
+    }
+
+    fileprivate mutating func noteMade(at instant: Timestamp) { since = min(at, instant) }
 }
 
 /// An endpoint of outgoing webhooks, as the log has it.
@@ -57,7 +65,7 @@ package struct Endpoint: Hashable, Sendable {
             // A secret that ends the one before it ends all earlier ones, too. With `kept` 0 it does so at once, even
             // where its event is dated a moment ahead.
             let kept = secret.keepsOld ?? overlap
-            guard kept > 0, instant < secret.at.adding(milliseconds: kept) else { break }
+            guard kept > 0, instant < secret.since.adding(milliseconds: kept) else { break }
         }
         return signing
     }
@@ -116,5 +124,11 @@ package struct EndpointBook: Hashable, Sendable {
         }
         endpoints[fact.endpointID] = endpoint
         return true
+    }
+
+    /// Takes note of when a secret was made by the clock, whatever its event is dated.
+    package mutating func note(_ secret: Digest, of endpointID: String, madeAt instant: Timestamp) {
+        guard let index = endpoints[endpointID]?.secrets.firstIndex(where: { $0.hash == secret }) else { return }
+        endpoints[endpointID]?.secrets[index].noteMade(at: instant)
     }
 }

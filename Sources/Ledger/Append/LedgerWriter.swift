@@ -52,6 +52,8 @@ package final class LedgerWriter: Sendable {
     /// Spares reads the question where the log ends, as long as nobody but this writer appends.
     package let readLease: ReadLease
 
+    /// The clock that events are dated by, unless the log is ahead of it.
+    let now: @Sendable () -> Timestamp
     private let pool: PostgresPool
     private let queue: AppendQueue
     private let ahead: AheadAppend
@@ -71,6 +73,7 @@ package final class LedgerWriter: Sendable {
         let lease = ReadLease(limits: limits.lease)
         readLease = lease
         self.pool = pool
+        self.now = now
         queue = AppendQueue(limits: limits)
         ahead = AheadAppend(
             pool: pool, lockedBatches: limits.lockedBatches, memory: memory, lease: lease, now: now,

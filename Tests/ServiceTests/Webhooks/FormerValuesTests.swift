@@ -60,6 +60,29 @@ struct FormerValuesTests {
         #expect(try await erase() == 0)
     }
 
+    @Test("how long a former secret signs is counted by the clock, though the log is dated ahead of that")
+    func logAhead() async throws {
+        let rig = try await ServiceRig.make()
+        let id = try ServiceRig.id(try await rig.createEndpoint(#""url":"http://127.0.0.1:1/""#).json)
+        let now = rig.clock.now
+        rig.wait(seconds: 40 * 86_400)
+        #expect(try await rig.command("grant", "c-1", #"{"entitlement":"premium","reason":"r"}"#).status == 200)
+        rig.clock.now = now
+        let rotation = try await rig.send(
+            "POST", "/v1/webhook_endpoints/\(id)/actions/rotate_secret", key: rig.admin,
+            body: Array(#"{"keep_old_seconds":60}"#.utf8))
+        #expect(rotation.status == 200)
+        let register = EndpointRegister(pool: rig.pool, writer: LedgerWriter(pool: rig.pool, now: { rig.clock.now }))
+        try await register.refresh()
+        #expect(register.target(id, now: rig.clock.now)?.secrets.count == 2)
+        rig.wait(seconds: 59)
+        #expect(register.target(id, now: rig.clock.now)?.secrets.count == 2)
+        #expect(try await register.eraseFormer(now: rig.clock.now) == 0)
+        rig.wait(seconds: 1)
+        #expect(register.target(id, now: rig.clock.now)?.secrets.count == 1)
+        #expect(try await register.eraseFormer(now: rig.clock.now) == 1)
+    }
+
     @Test("an address that an endpoint goes back to stays, and what no event ever bore out goes when it is old")
     func leftovers() async throws {
         let rig = try await ServiceRig.make()
@@ -84,8 +107,8 @@ struct FormerValuesTests {
         try await rig.pool.withConnection { connection in
             _ = try connection.query(
                 """
-                INSERT INTO webhook_secret (ledger_id, endpoint, hash, value, kept_at)
-                SELECT 1, 'we_never', sha256(value), value, clock_timestamp() - age * interval '1 h'
+                INSERT INTO webhook_secret (ledger_id, endpoint, hash, value, made_at, kept_at)
+                SELECT 1, 'we_never', sha256(value), value, clock_timestamp(), clock_timestamp() - age * interval '1 h'
                 FROM (VALUES ('\\x01'::bytea, 0), ('\\x02', 2)) AS left_over (value, age)
                 """)
         }

@@ -175,8 +175,8 @@ struct WebhookUpkeepTests {
                 [.bytes(Array(url.utf8)), .text(made)])
             try connection.query(
                 """
-                INSERT INTO webhook_secret (ledger_id, endpoint, hash, value)
-                SELECT 1, name, sha256($1), $1 FROM unnest(ARRAY['we_thief', $2]) AS name
+                INSERT INTO webhook_secret (ledger_id, endpoint, hash, value, made_at)
+                SELECT 1, name, sha256($1), $1, clock_timestamp() FROM unnest(ARRAY['we_thief', $2]) AS name
                 """, [.bytes(Array(url.utf8)), .text(made)])
             try connection.query(
                 """

@@ -98,14 +98,16 @@ package final class EndpointRegister: Sendable {
         let (events, head, start, values) = try await pool.run(doing: "reading the endpoints of webhooks") {
             connection in
             let head = try EventMark.end(on: connection)
-            guard head != known else { return ([EndpointEvent](), head, known, [(String, Digest, [UInt8])]()) }
+            guard head != known else {
+                return ([EndpointEvent](), head, known, [(String, Digest, [UInt8], Timestamp)]())
+            }
             let start = try known.isHeld(on: connection) ? known : .none
             let events = try EndpointEvent.all(after: start.position, upTo: head.position, on: connection)
             let changed = Set(events.map(\.fact.endpointID)).sorted()
             let values = try connection.query(
-                "SELECT endpoint, hash, value FROM webhook_secret WHERE ledger_id = $1 AND endpoint = ANY ($2)",
+                "SELECT endpoint, hash, value, made_at FROM webhook_secret WHERE ledger_id = $1 AND endpoint = ANY ($2)",
                 [.int(ledgerID), .textArray(changed)]
-            ).rows.map { (try $0.text(0), try $0.digest(1), try $0.bytes(2)) }
+            ).rows.map { (try $0.text(0), try $0.digest(1), try $0.bytes(2), try $0.instant(3)) }
             return (events, head, start, values)
         }
         state.withLock { state in
@@ -120,8 +122,9 @@ package final class EndpointRegister: Sendable {
             for event in events where event.position > applied {
                 state.book.apply(event.fact, position: event.position, at: event.recordedAt)
             }
-            for (endpoint, hash, value) in values where Self.hash(value) == hash {
+            for (endpoint, hash, value, madeAt) in values where Self.hash(value) == hash {
                 state.values[endpoint, default: [:]][hash] = value
+                state.book.note(hash, of: endpoint, madeAt: madeAt)
             }
             for id in Set(events.map(\.fact.endpointID)) where state.book.endpoints[id] == nil {
                 state.values[id] = nil
@@ -285,13 +288,13 @@ package final class EndpointRegister: Sendable {
             try await pool.run(doing: "keeping an endpoint's secret") { connection in
                 _ = try connection.query(
                     """
-                    INSERT INTO webhook_secret (ledger_id, endpoint, hash, value)
-                    SELECT $1, $2, * FROM unnest($3::bytea[], $4::bytea[])
+                    INSERT INTO webhook_secret (ledger_id, endpoint, hash, value, made_at)
+                    SELECT $1, $2, *, $5 FROM unnest($3::bytea[], $4::bytea[])
                     ON CONFLICT (ledger_id, endpoint, hash) DO UPDATE SET kept_at = clock_timestamp()
                     """,
                     [
                         .int4(Int32(ledgerID)), .text(fact.endpointID), .bytesArray(hashes.map(\.bytes)),
-                        .bytesArray(values),
+                        .bytesArray(values), .timestamp(writer.now().milliseconds),
                     ])
             }
         }

@@ -41,6 +41,9 @@ extension EndpointRegister {
         for event in try EndpointEvent.all(after: 0, upTo: head, on: connection) {
             book.apply(event.fact, position: event.position, at: event.recordedAt)
         }
+        let made = try connection.query(
+            "SELECT endpoint, hash, made_at FROM webhook_secret WHERE ledger_id = $1", [.int(ledgerID)])
+        for row in made.rows { book.note(try row.digest(1), of: try row.text(0), madeAt: try row.instant(2)) }
         var (needed, ended): ([(String, Digest)], [(String, Digest)]) = ([], [])
         for endpoint in book.endpoints.values {
             needed += endpoint.needed(at: now, overlap: overlap).map { (endpoint.id, $0) }
