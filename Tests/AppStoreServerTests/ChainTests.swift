@@ -31,10 +31,6 @@ struct ChainTests {
             { try TestStore(intermediate: { $0.isCA = nil }) }
         ),
         (
-            "root that says CA:FALSE", "trusted root",
-            { try TestStore(root: { $0.isCA = false }) }
-        ),
-        (
             "leaf expired when signed", "expired",
             { try TestStore(leaf: { $0.notAfter = Instant.signed - Instant.day }) }
         ),

@@ -1,3 +1,4 @@
+import EntitlementCore
 import OpenSSLCrypto
 import Testing
 
@@ -42,6 +43,40 @@ struct TrustAnchorsTests {
             Issue.record("an intermediate was accepted as a root")
         } catch {
             #expect(error.message.contains("Test Intermediate"))
+        }
+        let powerless = try TestStore(root: { $0.isCA = false }).root.certificate
+        do throws(CryptoError) {
+            _ = try TrustAnchors([root, powerless])
+            Issue.record("a certificate that may issue none was accepted as a root")
+        } catch {
+            #expect(error.message.contains("may not issue certificates"))
+        }
+    }
+
+    @Test("roots that are not valid now, or not for long, are named, and one that has ended beside a valid one is not")
+    func validity() throws {
+        func root(_ name: String, _ days: ClosedRange<Int64>) throws -> Certificate {
+            try TestStore(root: {
+                $0.commonName = name
+                $0.notBefore = Instant.start + days.lowerBound * Instant.day
+                $0.notAfter = Instant.start + days.upperBound * Instant.day
+            }).root.certificate
+        }
+        let (ended, ending) = (try root("Ended", -900 ... -1), try root("Ending", -900...200))
+        let (lasting, coming) = (try root("Lasting", -900...4000), try root("Coming", 30...4000))
+        let table: [(roots: [Certificate], warnings: [[String]])] = [
+            ([lasting], []), ([ended, lasting], []), ([ending, lasting], []),
+            ([ending], [["after 2024-06-01", "Ending"]]),
+            ([lasting, coming], [["Coming", "only from 2023-12-14"]]),
+            ([ended], [["none is valid now", "Ended from", "until 2023-11-13"]]),
+            ([ended, coming], [["none is valid now", "Ended", "Coming from 2023-12-14"]]),
+        ]
+        for (roots, expected) in table {
+            let warnings = try TrustAnchors(roots).warnings(now: Timestamp(milliseconds: Instant.start))
+            #expect(warnings.count == expected.count, "\(warnings)")
+            for (warning, parts) in zip(warnings, expected) {
+                for part in parts { #expect(warning.contains(part), "\(warning)") }
+            }
         }
     }
 }

@@ -105,10 +105,17 @@ struct PassTests {
         #expect(service.stop() == 0)
         #expect(!service.logText.contains(PassKeyFiles.keptName))
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+        let ended = try CertificateAuthority.selfSigned(.root(commonName: "Ended", notBefore: 0, notAfter: 86_400_000))
+        let root = installation.directory.appending(path: "ended.pem")
+        try Data(ended.certificate.pem().utf8).write(to: root)
+        try installation.configure([
+            "root_certificates": [root.path()],
+        ])
         let again = try await ServiceProcess.start(installation)
         #expect(try await HTTPClient(again.url).send("GET", "/.well-known/rightful-keys").text == answer.text)
         #expect(again.stop() == 0)
         #expect(again.logText.contains("every user of this machine may read or change \(file)"))
+        #expect(again.logText.contains("root_certificates: none is valid now"))
     }
 
     @Test("a pass verifies as long as its key is published, and with no other key of that name")
@@ -174,11 +181,10 @@ struct PassTests {
             ([("k1", "p384.pem")], "pass_keys.private_key_path of k1: the private key is not on the curve P-256"),
             ([("k1", "good.pem"), ("k1", "good.pem")], "pass_keys[1].key_id"),
         ]
-        let original = try Data(contentsOf: installation.configurationFile)
         for item in cases {
-            var configuration = try #require(try JSONSerialization.jsonObject(with: original) as? [String: Any])
-            configuration["pass_keys"] = item.files.map { ["key_id": $0.id, "private_key_path": $0.file] }
-            try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
+            try installation.configure([
+                "pass_keys": item.files.map { ["key_id": $0.id, "private_key_path": $0.file] }
+            ])
             let (status, _, errors) = try await installation.run(["serve"])
             #expect(status == 1 && errors.contains(item.complaint), "\(errors)")
             #expect(errors.split(separator: "\n").count == 1, "\(errors)")

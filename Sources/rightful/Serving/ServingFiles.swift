@@ -38,7 +38,7 @@ struct ServingFiles: Sendable {
                 configured
             }
         self.stripe = stripe
-        warnings = passKeys.warnings + stripe.warnings
+        warnings = anchors.warnings(now: now) + passKeys.warnings + stripe.warnings
         do {
             let isMissing = LogKeyFile.isMissing(configuration)
             let key = try LogKeyFile.privateKey(configuration, isMade: true)

@@ -59,6 +59,13 @@ final class Installation: Sendable {
     var configurationFile: URL { directory.appending(path: "rightful.json") }
     var catalogFile: URL { directory.appending(path: "catalog.json") }
 
+    /// Writes these into the configuration file, in place of what it has of them.
+    func configure(_ changes: [String: any Sendable]) throws {
+        let data = try Data(contentsOf: configurationFile)
+        let configuration = try JSONSerialization.jsonObject(with: data) as? [String: Any] ?? [:]
+        try JSONSerialization.data(withJSONObject: configuration.merging(changes) { $1 }).write(to: configurationFile)
+    }
+
     /// Runs a command to its end; throws unless it exits 0.
     @discardableResult
     func rightful(_ arguments: String...) async throws -> String {

@@ -39,13 +39,6 @@ struct ServingUserTests {
             ], "\(context)")
     }
 
-    private static func configure(_ installation: Installation, _ changes: [String: Any]) throws {
-        let data = try Data(contentsOf: installation.configurationFile)
-        let configuration = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
-        try JSONSerialization.data(withJSONObject: configuration.merging(changes) { $1 })
-            .write(to: installation.configurationFile)
-    }
-
     /// Where the server's socket lies, as it notes itself.
     private static func socketDirectory(_ installation: Installation) throws -> String {
         let file = installation.dataDirectory.appending(path: "postgres/postmaster.pid")
@@ -72,8 +65,7 @@ struct ServingUserTests {
         let checkpoints = installation.dataDirectory.appending(path: "checkpoints").path()
         let tokens = installation.directory.appending(path: "tokens").path()
         // Only root may take such a port.
-        try Self.configure(
-            installation, ["checkpoint_dir": checkpoints, "token_key_path": tokens, "listen": "127.0.0.1:919"])
+        try installation.configure(["checkpoint_dir": checkpoints, "token_key_path": tokens, "listen": "127.0.0.1:919"])
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }
         try Self.expectServing(service.processIdentifier, as: account, "at start")
@@ -134,7 +126,7 @@ struct ServingUserTests {
         // Beside the data, where only root may pass.
         #expect(chmod(installation.dataDirectory.path(), 0o700) == 0)
         let tokens = installation.dataDirectory.appending(path: "tokens").path()
-        try Self.configure(installation, ["token_key_path": tokens])
+        try installation.configure(["token_key_path": tokens])
         let (status, _, errors) = try await installation.run(["serve"])
         let lines = errors.split(separator: "\n").filter { !$0.hasPrefix("{") }
         #expect(status == 1 && lines.count == 1, "\(errors)")
