@@ -101,7 +101,7 @@ struct PassTests {
             #expect(!verdict.isVerified, "believed: \(text) in place of \(pass)")
         }
 
-        // The key stays the same, and is pointed out once it lies open.
+        // The key stays the same, and is pointed out once it lies open, or may not sign yet.
         #expect(service.stop() == 0)
         #expect(!service.logText.contains(PassKeyFiles.keptName))
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
@@ -110,11 +110,15 @@ struct PassTests {
         try Data(ended.certificate.pem().utf8).write(to: root)
         try installation.configure([
             "root_certificates": [root.path()],
+            "pass_keys": [
+                ["key_id": ring.facts[0].keyID, "private_key_path": file, "not_before": "2100-01-01T00:00:00Z"]
+            ],
         ])
         let again = try await ServiceProcess.start(installation)
         #expect(try await HTTPClient(again.url).send("GET", "/.well-known/rightful-keys").text == answer.text)
         #expect(again.stop() == 0)
         #expect(again.logText.contains("every user of this machine may read or change \(file)"))
+        #expect(again.logText.contains("pass_keys: none may sign before 2100-01-01T00:00:00.000Z"))
         #expect(again.logText.contains("root_certificates: none is valid now"))
     }
 

@@ -74,6 +74,11 @@ package struct PassKeyRing: Sendable {
             signedBy: key)
     }
 
+    /// When the first of the keys may sign, where none may yet.
+    package func start(after now: Timestamp) -> Timestamp? {
+        signer(at: now) == nil ? keys.map(\.start).min() : nil
+    }
+
     /// The key that signs at an instant: the one that became valid last, and of several such the one listed last.
     func signer(at now: Timestamp) -> Key? {
         keys.filter { $0.start <= now }.reduce(nil) { newest, key in

@@ -39,6 +39,11 @@ struct ServingFiles: Sendable {
             }
         self.stripe = stripe
         warnings = anchors.warnings(now: now) + passKeys.warnings + stripe.warnings
+        if let start = passKeys.ring.start(after: now) {
+            warnings.append(
+                "pass_keys: none may sign before \(start) (not_before); until then there are no passes, and a device that asks for "
+                    + "them (passKeys) believes no answer")
+        }
         do {
             let isMissing = LogKeyFile.isMissing(configuration)
             let key = try LogKeyFile.privateKey(configuration, isMade: true)

@@ -44,6 +44,9 @@ struct PassTests {
         let ring = PassKeyRing([try Self.key("later", from: "2026-11-20T12:00:00.001Z")])
         #expect(try Self.pass(ring) == nil)
         #expect(try Self.pass(ring, at: "2026-11-20T12:00:00.001Z") != nil)
+        let start = try instant("2026-11-20T12:00:00.001Z")
+        #expect(try ring.start(after: instant("2026-11-20T12:00:00Z")) == start)
+        #expect(ring.start(after: start) == nil && PassKeyRing.empty.start(after: start) == nil)
     }
 
     @Test("a pass is a compact JWS whose header names the key, over exactly its claims")
