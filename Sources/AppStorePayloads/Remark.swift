@@ -14,6 +14,10 @@ package enum Remark: Hashable, Sendable {
     case severalContainers([String])
     /// A grace notification without a grace end, which reads as billing retry.
     case graceWithoutEnd
+    /// An auto-renewable subscription's transaction without a usable expiry, which gives nothing.
+    case subscriptionWithoutEnd
+    /// A transaction that expires before its purchase, which gives nothing.
+    case endBeforePurchase
     /// A statement dated later than the clock of whoever verified it.
     case futureSignedDate
     /// An event of Stripe's that says only which object it is about.
@@ -31,6 +35,8 @@ package enum Remark: Hashable, Sendable {
         case .unknownValue(let path, let value): "unknown_value:\(Self.bounded(path))=\(Self.bounded(value))"
         case .severalContainers(let names): "several_containers:\(names.joined(separator: ","))"
         case .graceWithoutEnd: "grace_without_end"
+        case .subscriptionWithoutEnd: "subscription_without_end"
+        case .endBeforePurchase: "end_before_purchase"
         case .futureSignedDate: "future_signed_date"
         case .thinEvent: "thin_event"
         case .connectedAccount: "connected_account"

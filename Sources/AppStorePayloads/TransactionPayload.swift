@@ -57,6 +57,8 @@ package struct TransactionPayload: Hashable, Sendable {
         // Apple documents a UUID; anything else still names an owner, but somebody should know.
         if let token, !token.isUUID { remarks.insert(.unexpectedValue(path: "transaction.appAccountToken")) }
         if price == nil, json.contains("price") { remarks.insert(.unexpectedValue(path: "transaction.price")) }
+        if kind == .known(.autoRenewable), expiresDate == nil { remarks.insert(.subscriptionWithoutEnd) }
+        if let expiresDate, expiresDate < purchaseDate { remarks.insert(.endBeforePurchase) }
         self.remarks = remarks
     }
 

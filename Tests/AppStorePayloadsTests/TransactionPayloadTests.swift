@@ -60,6 +60,23 @@ struct TransactionPayloadTests {
         #expect(undated.revocation == nil)
     }
 
+    @Test(
+        "an expiry that gives nothing is remarked: none of a subscription that renews, or one before the purchase",
+        arguments: [
+            (nil, "Auto-Renewable Subscription", ["subscription_without_end"]),
+            (
+                "1798761600000", "Auto-Renewable Subscription",
+                ["subscription_without_end", "unexpected_value:transaction.expiresDate"]
+            ),
+            (1_767_225_599_999, "Auto-Renewable Subscription", ["end_before_purchase"]),
+            (1_767_225_600_000, "Auto-Renewable Subscription", []),
+            (nil, "Non-Renewing Subscription", []), (nil, "Consumable", []), (nil, "Non-Consumable", []),
+        ] as [((any Sendable)?, String, [String])])
+    func expiry(date: (any Sendable)?, type: String, remarks: [String]) throws {
+        let members = Samples.transaction.with("expiresDate", date).with("type", type)
+        #expect(try TransactionPayload(json(members)).remarks.texts == remarks)
+    }
+
     @Test("without a signed date of its own a transaction takes the notification's")
     func signedDate() throws {
         var identities = IdentityList()
@@ -155,7 +172,8 @@ struct TransactionPayloadTests {
         for value in [[1, 2], isText ? 5.5 : "text", isText ? ["a": 1] : [true]] as [Any] {
             guard name != "revocationDate" || !(value is Double) else { continue }
             let payload = try TransactionPayload(json(Samples.transaction.with(name, value)))
-            #expect(payload.remarks.texts == ["unexpected_value:transaction.\(name)"], "\(value)")
+            let remarks = (absent.remarks.texts + ["unexpected_value:transaction.\(name)"]).sorted()
+            #expect(payload.remarks.texts == remarks, "\(value)")
             var (ours, theirs) = (IdentityList(), IdentityList())
             #expect(
                 try payload.fact(payloadHash: hash(), fallbackSignedDate: nil, identities: &ours)

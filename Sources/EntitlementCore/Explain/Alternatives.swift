@@ -15,6 +15,8 @@ package struct Alternative: Hashable, Sendable {
         case productNotMapped = "product_not_mapped"
         /// The catalog maps its product and has no duration for it.
         case noDuration = "no_duration"
+        /// The catalog maps its product, and the store names no end of it.
+        case noEnd = "no_end"
         /// It is another customer's.
         case belongsToAnother = "belongs_to_another"
         /// Nobody has claimed it.
@@ -70,7 +72,7 @@ struct Alternatives {
         let idle = verdict.decision.givesAccess ? [] : facts.idlePurchases(giving: entitlementID, at: instant)
         alternatives += idle.map { purchase in
             Alternative(
-                loss: .noDuration, state: nil, productID: purchase.productID, source: purchase.source,
+                loss: purchase.lack.loss, state: nil, productID: purchase.productID, source: purchase.source,
                 originalTransactionID: purchase.originalTransactionID, positions: [purchase.position],
                 sentence: "\(purchase.clause).")
         }

@@ -294,7 +294,7 @@ extension Period {
     }
 
     /// When the fact runs out; `nil` when neither the store nor the catalog says.
-    private static func expiry(of fact: TransactionFact, catalog: Catalog) -> Timestamp? {
+    static func expiry(of fact: TransactionFact, catalog: Catalog) -> Timestamp? {
         func byCatalog() -> Timestamp? {
             catalog.product(fact.productID)?.duration.map { fact.purchaseDate.adding($0) }
         }

@@ -141,6 +141,34 @@ struct ExplanationKnownTests {
         #expect(explanation.outlook.map(\.sentence).contains { $0.hasSuffix("would open it: pro.") })
     }
 
+    @Test(
+        "what the store sold without an end is told as that, and a purchase of the product is offered all the same",
+        arguments: [
+            (.known(.autoRenewable), "the store named no end of it", .noEnd, true),
+            (
+                .unknown("Super Subscription"), "the store named no end of it and the catalog has no duration for it",
+                .noDuration, false
+            ),
+            (nil, "the store named no end of it and the catalog has no duration for it", .noDuration, false),
+        ] as [(Known<ProductKind>?, String, Alternative.Loss, Bool)])
+    func withoutEnd(kind: Known<ProductKind>?, why: String, loss: Alternative.Loss, isOffered: Bool) {
+        let fact = TransactionFact(
+            payloadHash: .zero, signedDate: day(5), transactionID: "1", originalTransactionID: "1000", productID: "pro",
+            bundleID: "com.example", kind: kind, purchaseDate: day(5), reason: .known(.purchase),
+            ownership: .known(.purchased), accountToken: alice)
+        let catalog = Catalog(products: [CatalogProduct(productID: "pro", entitlements: ["premium"])])
+        let history = CustomerHistory([
+            .statement(.transaction(fact.hashed(), .notification)), .fact(.catalog(catalog), recorded: 6),
+        ])
+        let explanation = history.explanation(at: 10)
+        #expect(
+            explanation.decision.sentence.hasSuffix(
+                "because pro was bought on 6 January 2026, 00:00 UTC and gives nothing, because \(why)."))
+        #expect(explanation.decision.rule == .neverHeld && explanation.cited.contains(2))
+        #expect(explanation.considered.map(\.loss) == [loss])
+        #expect(explanation.outlook.map(\.sentence).contains { $0.hasSuffix("would open it: pro.") } == isOffered)
+    }
+
     @Test("what has no duration is told to whoever has it at the instant, and to nobody once it was taken back")
     func withoutDurationElsewhere() {
         let catalog = Catalog(products: [
