@@ -48,58 +48,39 @@ struct Cluster: Sendable {
 
     /// The postmaster's process id, as it wrote it; `nil` for one that is no process of this cluster.
     ///
-    /// The file is the server's account's, who could write any number into it. A postmaster works in its cluster's directory.
-    func postmaster() -> pid_t? {
+    /// The file is the server's account's, who could write any number into it.
+    func postmaster() throws(EmbeddedPostgresError) -> pid_t? {
         let file = try? directory.open(Self.processFile, of: server.user, O_RDONLY)
         let text = String(decoding: file?.bytes(at: 0, count: 64) ?? [], as: UTF8.self)
-        guard let postmaster = text.split(whereSeparator: \.isNewline).first.flatMap({ pid_t($0) }), postmaster > 1
-        else { return nil }
-        var place = stat()
-        guard stat("/proc/\(postmaster)/cwd", &place) == 0, let own = directory.status, place.st_dev == own.st_dev,
-            place.st_ino == own.st_ino
-        else { return nil }
-        return postmaster
+        guard let written = text.split(whereSeparator: \.isNewline).first.flatMap({ pid_t($0) }) else { return nil }
+        return try processes().first { $0.id == written }?.id
     }
 
     /// The server's processes: those that work in the cluster's directory, as its account, and are PostgreSQL's.
     ///
-    /// Like the postmaster they are found by where they are, not by what a file says.
-    private func processes() -> [pid_t] {
-        guard let own = directory.status, let listing = opendir("/proc") else { return [] }
-        defer { closedir(listing) }
-        var found: [pid_t] = []
-        while let entry = readdir(listing) {
-            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
-                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
-            }
-            guard let process = pid_t(name), process > 1 else { continue }
-            var (place, status) = (stat(), stat())
-            guard stat("/proc/\(process)/cwd", &place) == 0, place.st_dev == own.st_dev, place.st_ino == own.st_ino,
-                stat("/proc/\(process)", &status) == 0, status.st_uid == server.user,
-                Self.state(of: process)?.name == "postgres"
-            else { continue }
-            found.append(process)
-        }
-        return found
+    /// They are found by where they are, not by what a file says. Where a process works its own account may see; root may
+    /// see it in no container that lacks `CAP_SYS_PTRACE`, as Docker's do.
+    func processes() throws(EmbeddedPostgresError) -> [ServerProcess] {
+        let script = """
+            for process in /proc/[0-9]*; do
+                [ "$process/cwd" -ef \(ClusterLayout.inheritedDirectory) ] || continue
+                read -r status < "$process/stat" && printf '%s\\n' "$status"
+            done
+            """
+        let command = try server.command(["/bin/sh", "-c", script])
+        let output = try ChildProcess.run(command, directory: directory).output
+        return output.split(whereSeparator: \.isNewline).compactMap { ServerProcess(status: $0) }
+            .filter { $0.name == "postgres" && isServers($0.id) }
+    }
+
+    /// Whether a process is the server's account's: what runs as that account could be made to name any other.
+    private func isServers(_ process: pid_t) -> Bool {
+        var status = stat()
+        return stat("/proc/\(process)", &status) == 0 && status.st_uid == server.user
     }
 
     /// Whether one of the server's processes was stopped by a signal, and hears no other until it goes on.
-    var isFrozen: Bool { processes().contains { Self.state(of: $0)?.isStopped ?? false } }
-
-    /// Ends the server's processes, frozen ones too, the postmaster first: it would start others.
-    func killProcesses() {
-        if let postmaster = postmaster() { kill(postmaster, SIGKILL) }
-        for process in processes() { kill(process, SIGKILL) }
-    }
-
-    /// A process's name and state: `1234 (postgres) T …`.
-    private static func state(of process: pid_t) -> (name: String, isStopped: Bool)? {
-        guard let file = try? Descriptor.open("/proc/\(process)/stat", O_RDONLY) else { return nil }
-        let text = String(decoding: file.bytes(at: 0, count: 256), as: UTF8.self)
-        guard let start = text.firstIndex(of: "("), let end = text.lastIndex(of: ")") else { return nil }
-        let state = text[text.index(after: end)...].drop { $0 == " " }.first
-        return (String(text[text.index(after: start)..<end]), state == "T" || state == "t")
-    }
+    func isFrozen() throws(EmbeddedPostgresError) -> Bool { try processes().contains { $0.isStopped } }
 
     static let processFile = "postmaster.pid"
     private static let settingsFile = "postgresql.conf"

@@ -49,16 +49,16 @@ struct OwnershipTests {
             let server = try ServiceAccount.own()
             let opened = try #require(
                 try Cluster(of: ClusterLayout(dataDirectory: scratch, server: server), server: server))
-            let own = try #require(opened.postmaster())
+            let own = try #require(try opened.postmaster())
             let file = "\(scratch)/postgres/postmaster.pid"
             let text = try String(contentsOfFile: file, encoding: .utf8)
             for written in ["-1", "0", "1", "\(getpid())", "\(getppid())", "99999999999", ""] {
                 try Data(text.replacing("\(own)\n", with: "\(written)\n", maxReplacements: 1).utf8)
                     .write(to: URL(filePath: file))
-                #expect(opened.postmaster() == nil, "\(written)")
+                #expect(try opened.postmaster() == nil, "\(written)")
             }
             try Data(text.utf8).write(to: URL(filePath: file))
-            #expect(opened.postmaster() == own)
+            #expect(try opened.postmaster() == own)
             try await cluster.release()
         }
     }

@@ -106,7 +106,12 @@ struct DatabaseSession: Sendable {
                         + "whose time is taken")
             }
             let value = try await body(session)
-            try await session.close()
+            do {
+                try await session.close()
+            } catch {
+                // What was asked for is done: its answer is not withheld because PostgreSQL was not put away.
+                context.complain("\(error)")
+            }
             return value
         } catch {
             try? await session.close()

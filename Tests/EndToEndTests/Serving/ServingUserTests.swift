@@ -135,14 +135,37 @@ struct ServingUserTests {
         #expect(installation.postmaster == nil)
     }
 
-    private static let canHideAccounts: Bool = {
+    private static let canHideAccounts = canUnshare(["--mount", "mount", "--bind", "/etc/passwd", "/etc/passwd"])
+
+    private static func canUnshare(_ arguments: [String]) -> Bool {
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/unshare")
-        process.arguments = ["--mount", "mount", "--bind", "/etc/passwd", "/etc/passwd"]
+        process.arguments = arguments
         process.standardError = FileHandle.nullDevice
         try? process.runAlone()
         return process.waitForEnd() == 0
-    }()
+    }
+
+    /// What Docker leaves to root, unless it is told otherwise: to look at another account's processes is not among it.
+    private static let container = [
+        "/usr/bin/setpriv", "--inh-caps=-all",
+        "--bounding-set=-all,+chown,+dac_override,+fowner,+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,"
+            + "+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap",
+    ]
+
+    @Test("in a container, too, root puts a PostgreSQL away that somebody else started")
+    func inContainer() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let second = try await ServiceProcess.start(installation)
+        second.killWithoutWarning()
+        #expect(installation.postmaster != nil)
+        let begun = ContinuousClock.now
+        let (status, output, errors) = try await installation.run(["status"], through: Self.container)
+        #expect(status == 0 && errors.isEmpty && output.contains("schema"), "\(output)\(errors)")
+        #expect(begun.duration(to: .now) < .seconds(20))
+        #expect(installation.postmaster == nil, "the last to leave puts PostgreSQL away")
+    }
 
     @Test(
         "without an account to serve as root does not serve, and says how to make one",
