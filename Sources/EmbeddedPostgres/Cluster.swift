@@ -85,6 +85,13 @@ struct Cluster: Sendable {
     static let processFile = "postmaster.pid"
     private static let settingsFile = "postgresql.conf"
 
+    /// Takes the rights of others away that PostgreSQL refuses to start with: Kubernetes gives a volume's group (`fsGroup`)
+    /// all of its owner's at each mount.
+    func closeToOthers() throws(EmbeddedPostgresError) {
+        guard let mode = directory.status?.st_mode, mode & 0o027 != 0 else { return }
+        guard fchmod(directory.number, 0o700) == 0 else { throw .system("chmod", path) }
+    }
+
     /// Writes who may log in, as whom; the server reads it when it starts.
     ///
     /// The socket's directory keeps everybody else out. Should it ever stand open, the server itself asks the system who

@@ -13,12 +13,15 @@ struct ClusterFiles: Sendable {
     let log: Descriptor
     /// What it said before.
     let formerLog: Descriptor
+    /// Where the server's files are, for messages.
+    private let cluster: String
 
     init(of layout: ClusterLayout) throws(EmbeddedPostgresError) {
         startLock = try Self.open(layout.startLock)
         usersLock = try Self.open(layout.usersLock)
         log = try Self.open(layout.log)
         formerLog = try Self.open("\(layout.log).1")
+        cluster = layout.cluster
     }
 
     /// Opens a file of the data directory to read it and add to it, and makes it where it is missing.
@@ -54,5 +57,6 @@ struct ClusterFiles: Sendable {
         // What it died of and what led to that, not what it said on its way down.
         let cause = lines.lastIndex { $0.contains("FATAL:") || $0.contains("PANIC:") }
         return (cause.map { lines[...$0] } ?? lines[...]).suffix(3).joined(separator: " | ")
+            .replacing(ClusterLayout.inheritedDirectory, with: cluster)
     }
 }

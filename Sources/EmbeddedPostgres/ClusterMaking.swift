@@ -25,6 +25,7 @@ extension ClusterLayout {
         let (status, output) = try ChildProcess.run(server.command(command), directory: directory)
         guard status == 0 else {
             let lines = output.split(whereSeparator: \.isNewline).suffix(4).joined(separator: " ")
+                .replacing(Self.inheritedDirectory, with: unfinished)
             throw EmbeddedPostgresError(.startFailed, "initdb failed with status \(status): \(lines)")
         }
         guard rename(unfinished, cluster) == 0 else { throw .system("rename", unfinished) }

@@ -6,6 +6,7 @@ extension ClusterLayout {
         _ installation: PostgresInstallation, _ cluster: Cluster, locked directory: Descriptor, log: Descriptor,
         durability: EmbeddedCluster.Durability
     ) throws(EmbeddedPostgresError) -> pid_t {
+        try cluster.closeToOthers()
         try cluster.writeAccessRules()
         let disk = cluster.directory.fileSystemMebibytes
         try cluster.writeSettings(ServerSettings(durability, memory: MachineMemory.available(), disk: disk))

@@ -236,6 +236,8 @@ struct EmbeddedClusterTests {
             }
             #expect(error?.kind == .startFailed)
             #expect(error?.description.contains("work_mem") == true)
+            #expect(error?.description.contains("/postgres/postgresql.conf") == true, "\(String(describing: error))")
+            #expect(error?.description.contains("/proc/self") == false, "\(String(describing: error))")
         }
     }
 
@@ -272,6 +274,19 @@ struct EmbeddedClusterTests {
             #expect(!refused.contains("PrivateTmp"), "\(refused)")
             #expect(try postmaster(cluster) == started)
             try await cluster.release()
+        }
+    }
+
+    @Test("a cluster that was opened to a group, as a volume is at each mount, is closed again before it is served")
+    func openToGroup() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            #expect(chmod(scratch + "/postgres", 0o2770) == 0)
+            let again = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            var status = stat()
+            #expect(stat(scratch + "/postgres", &status) == 0 && status.st_mode & 0o077 == 0)
+            try await again.release()
         }
     }
 
