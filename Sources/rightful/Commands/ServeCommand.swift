@@ -45,7 +45,7 @@ struct ServeCommand: Command {
                 // Not before the log is set up, whose thread is then seen to have become another user too.
                 let address = try BoundAddress(host: configuration.listen.host, port: configuration.listen.port)
                 let (session, files) = try await DatabaseSession.open(
-                    configuration, context, connections: Self.connections, migrates: true,
+                    configuration, context, connections: Self.connections, refusesSchema: false, migrates: true,
                     as: ServingUser.applicationName(account?.user ?? geteuid()), log: { logger.log(.info, $0) }
                 ) { cluster in
                     var files = try await ServingFiles(
@@ -70,6 +70,10 @@ struct ServeCommand: Command {
         _ session: DatabaseSession, _ context: CommandContext, _ logger: Logger
     ) async throws {
         do {
+            let appending = AppendingConnection(session.pool(connections: 2), logger)
+            // Before anything is asked: a server that has no room for now is waited for.
+            try await appending.open(beside: session.pool)
+            if let refusal = try await session.schemaRefusal() { throw CommandFailure(description: refusal) }
             // Where privileges are lost it serves, not ready, until they are granted again.
             if try await ServingPrivileges.ofRequests.missing(session.pool).isEmpty,
                 let refusal = try await RestoredTables.refusal(session.pool)
@@ -77,7 +81,8 @@ struct ServeCommand: Command {
                 throw CommandFailure(description: refusal)
             }
             try await Self.warn(of: session, logger)
-            let ledger = try await LedgerParts(configuration, logKey: files.logKey, session, logger)
+            let ledger = try await LedgerParts(
+                configuration, logKey: files.logKey, session, appending: appending, logger)
             if files.hasMadeLogKey, ledger.isNew {
                 logger.log(.info, "the log's key was made: nobody has served this ledger before")
             } else if files.hasMadeLogKey, try await ledger.tree.end().size > 0 {

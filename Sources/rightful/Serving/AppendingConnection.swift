@@ -13,27 +13,25 @@ struct AppendingConnection: Sendable {
     /// How long a start waits for it: other instances close what has lain idle for half a minute.
     private static let longestStart = Duration.seconds(40)
 
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let logger: Logger
-    private let longestStart: Duration
 
-    init(_ pool: PostgresPool, _ logger: Logger, longestStart: Duration = longestStart) {
-        (self.pool, self.logger, self.longestStart) = (pool, logger, longestStart)
-    }
+    init(_ pool: PostgresPool, _ logger: Logger) { (self.pool, self.logger) = (pool, logger) }
 
-    /// Opens it; waits for it where the server has no room for now.
-    func open() async throws {
+    /// Opens it, and one that reads; waits for them where the server has no room for now.
+    func open(beside reading: PostgresPool) async throws {
         let start = ContinuousClock.now
         var isTold = false
         while true {
             do {
+                try await reading.keepReady()
                 return try await pool.keepReady()
-            } catch let error as PostgresError where error.kind == .connection || error.kind == .unavailable {
+            } catch let error as PostgresError where Self.lacksRoom(error) {
                 let waited = start.duration(to: .now)
-                guard waited < longestStart else {
+                guard waited < Self.longestStart else {
                     throw CommandFailure(
                         description:
-                            "no connection that appends could be made within \(longestStart): \(error.message); "
+                            "no connection that appends could be made within \(Self.longestStart): \(error.message); "
                             + "raise max_connections, or the role's CONNECTION LIMIT")
                 }
                 if !isTold, waited > Self.patience {
@@ -45,6 +43,15 @@ struct AppendingConnection: Sendable {
                 try await Task.sleep(for: Self.interval)
             }
         }
+    }
+
+    /// Whether there is no room for a connection, rather than no server, or no right to use it.
+    ///
+    /// Libpq keeps the code of such a refusal (53300) to itself, so it is told by what servers and poolers say in English.
+    private static func lacksRoom(_ error: PostgresError) -> Bool {
+        let refusals = ["too many clients", "too many connections", "slots are reserved", "no more connections"]
+        return error.kind == .unavailable
+            || error.kind == .connection && refusals.contains { error.message.contains($0) }
     }
 
     /// Why nothing can be recorded; `nil` where it may be that something can.

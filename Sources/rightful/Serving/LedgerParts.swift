@@ -35,15 +35,14 @@ struct LedgerParts: Sendable {
     var clock: LedgerClock { session.clock }
 
     init(
-        _ configuration: Configuration, logKey: Ed25519PrivateKey?, _ session: DatabaseSession, _ logger: Logger
+        _ configuration: Configuration, logKey: Ed25519PrivateKey?, _ session: DatabaseSession,
+        appending: AppendingConnection, _ logger: Logger
     ) async throws {
-        (self.session, self.logger) = (session, logger)
+        (self.session, self.appending, self.logger) = (session, appending, logger)
         let clock = session.clock
-        writing = session.pool(connections: 2)
+        let writing = appending.pool
+        self.writing = writing
         noting = session.pool(connections: 4, kept: 0)
-        appending = AppendingConnection(writing, logger)
-        // Before anything is asked that needs several connections at once.
-        try await appending.open()
         try await clock.compare(through: session.pool)
         let tokenKeys = configuration.tokenKeys(pool: session.pool)
         // Whoever serves makes these keys before it signs anything, so nobody did who has none in the database.

@@ -54,6 +54,24 @@ struct ScarceConnectionsTests {
         #expect(first.stop() == 0 && second.stop() == 0)
     }
 
+    @Test("one that starts while there is no room waits for it")
+    func full() async throws {
+        let server = try NetworkServer()
+        defer { server.stop() }
+        let installation = try await NetworkDatabaseTests.migrated(server)
+        defer { installation.remove() }
+        let superuser = try await PostgresConnection.connect(server.url("superuser", parameters: "sslmode=disable"))
+        try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT 0")
+        let start = ContinuousClock.now
+        async let starting = ServiceProcess.start(installation)
+        try await Task.sleep(for: .seconds(4))
+        try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT -1")
+        let service = try await starting
+        #expect(start.duration(to: .now) > .seconds(4))
+        #expect(service.logText.contains("waiting for a connection that appends"), "\(service.logText)")
+        #expect(service.stop() == 0)
+    }
+
     @Test("one that can read and not append is not ready, and says so; it goes on once there is room")
     func unready() async throws {
         let server = try NetworkServer()
