@@ -23,6 +23,7 @@ struct ClusterLayout: Sendable {
 
     static let port = 5432
     static let socketName = ".s.PGSQL.\(port)"
+    var socket: String { "\(socketDirectory)/\(Self.socketName)" }
 
     init(dataDirectory: String, server: ServiceAccount) throws(EmbeddedPostgresError) {
         do {

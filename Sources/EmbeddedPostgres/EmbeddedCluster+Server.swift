@@ -37,13 +37,18 @@ extension EmbeddedCluster {
         hopelessSince = since
         let limit = isSilent ? silenceLimit : max(silenceLimit, Self.refusalLimit)
         guard .now - since >= limit else { return false }
+        if isUser, !hasSocket, try postmaster(of: cluster) != nil {
+            log("the socket of PostgreSQL in \(layout.cluster) is gone, and nobody can connect; it is started again")
+            try await stop(cluster)
+            hopelessSince = nil
+            return false
+        }
         let isFrozen = (try? cluster.isFrozen()) ?? false
         throw isSilent || isFrozen ? doesNotAnswer(cluster, isFrozen) : letsNobodyIn(cluster, failure)
     }
 
     private func letsNobodyIn(_ cluster: Cluster, _ failure: PostgresError) -> EmbeddedPostgresError {
-        let socket = "\(layout.socketDirectory)/\(ClusterLayout.socketName)"
-        let hint = fileStatus(socket) == nil && errno == ENOENT ? "; \(Self.elsewhere)" : ""
+        let hint = hasSocket ? "" : "; \(Self.elsewhere)"
         return EmbeddedPostgresError(
             .timedOut,
             "PostgreSQL in \(layout.cluster)\(process(of: cluster)) runs and lets nobody in (\(failure.message))\(hint); "

@@ -124,7 +124,7 @@ package actor EmbeddedCluster {
         }
     }
 
-    /// Starts the server again if it was killed; does nothing while it runs.
+    /// Starts the server again if it was killed, or if its socket is gone; does nothing while it runs.
     ///
     /// One that runs and does not answer is not waited for: others, who want to know, need the lock.
     package func ensureRunning() async throws {
@@ -133,6 +133,9 @@ package actor EmbeddedCluster {
         defer { unlockStart() }
         try await bringUp(silenceLimit: .zero)
     }
+
+    /// Whether whoever comes now finds the server's socket; connections that were made before last without it.
+    package nonisolated var hasSocket: Bool { fileStatus(layout.socket) != nil || errno != ENOENT }
 
     /// Ends a server that is and stays frozen, unless somebody else uses it: for a service that is to stop, so that whoever
     /// waits for an answer gets none at once.

@@ -31,6 +31,8 @@ struct LedgerParts: Sendable {
     /// them waits for as long as commits do, which may be for a standby that is gone.
     private let noting: PostgresPool
     private let appending: AppendingConnection
+    /// What starts an embedded PostgreSQL again.
+    private let keeper: EmbeddedKeeper?
 
     var clock: LedgerClock { session.clock }
 
@@ -43,6 +45,7 @@ struct LedgerParts: Sendable {
         let writing = appending.pool
         self.writing = writing
         noting = session.pool(connections: 4, kept: 0)
+        keeper = session.cluster.map { EmbeddedKeeper($0, logger) }
         try await clock.compare(through: session.pool)
         let tokenKeys = configuration.tokenKeys(pool: session.pool)
         // Whoever serves makes these keys before it signs anything, so nobody did who has none in the database.
@@ -137,7 +140,7 @@ struct LedgerParts: Sendable {
             }.run,
             LogWatch(metrics: metrics, logger: logger) { [witness] in try await witness.look(through: pool) }.run,
         ]
-        if let cluster = session.cluster { work.append(EmbeddedKeeper(cluster: cluster, logger: logger).run) }
+        if let keeper { work.append(keeper.run) }
         return work
     }
 
@@ -153,6 +156,7 @@ struct LedgerParts: Sendable {
 
     /// Why this service is not ready; `nil` when it may be.
     func readinessRefusal() async throws -> String? {
+        if let refusal = keeper?.refusal() { return refusal }
         if let refusal = try await session.readinessRefusal() { return refusal }
         if let refusal = await appending.refusal() { return refusal }
         // Who it is does not concern everybody who may ask.

@@ -70,6 +70,26 @@ struct FrozenClusterTests {
         #expect(service.logText.contains("ending its processes"), "\(service.logText.suffix(2000))")
     }
 
+    @Test("where the socket is gone, connections that were made before hide nothing: not ready, then started again")
+    func socketGone() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let service = try await ServiceProcess.start(installation)
+        let client = HTTPClient(service.url, key: try await installation.adminKey(), attempts: 1)
+        let file = installation.dataDirectory.appending(path: "postgres/postmaster.pid")
+        let lines = try String(contentsOf: file, encoding: .utf8).split(separator: "\n")
+        // As a `/tmp` that is tidied loses it.
+        try FileManager.default.removeItem(atPath: String(try #require(lines.dropFirst(4).first)))
+        #expect(try await client.readiness(toBe: 503).status == 503)
+        #expect(try await client.readiness(toBe: 200).status == 200, "\(service.logText.suffix(2000))")
+        let granted = try await client.send(
+            "POST", "/v1/customers/ann/actions/grant", body: Array(#"{"entitlement":"pro","reason":"a test"}"#.utf8),
+            headers: ["Idempotency-Key": "k-1"])
+        #expect(granted.status == 200, "\(granted.text)")
+        #expect(try await installation.run(["status"]).status == 0)
+        #expect(service.stop() == 0)
+    }
+
     /// Whether nothing but perhaps an entry that nobody has collected is left of a process.
     private static func hasEnded(_ id: pid_t) -> Bool {
         guard let text = try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8) else { return true }
