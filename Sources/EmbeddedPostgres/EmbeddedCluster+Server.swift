@@ -3,14 +3,6 @@ internal import PostgresClient
 
 /// Up and down, with the start lock held.
 extension EmbeddedCluster {
-    func bringUp(silenceLimit: Duration) async throws {
-        var hopelessSince: ContinuousClock.Instant?
-        let isReady = try await poll(for: options.startLimit) {
-            try await isUp(silenceLimit: silenceLimit, &hopelessSince)
-        }
-        guard isReady else { throw isNotReady }
-    }
-
     /// Whether the server lets us in; where none runs, one is started first, and waited for.
     ///
     /// - Parameters:

@@ -110,17 +110,23 @@ package actor EmbeddedCluster {
     }
 
     private func join() async throws {
-        try await lockStart(canBeCalledOff: true)
-        defer { unlockStart() }
-        // Exclusive holders hold the start lock too.
-        guard files.usersLock.tryLock(.shared) else { throw EmbeddedPostgresError.system("flock", layout.usersLock) }
-        do {
-            try await bringUp(silenceLimit: options.silenceLimit)
-            try await prepareDatabase()
-            isUser = true
-        } catch {
-            files.usersLock.unlock()
-            throw error
+        var hopelessSince: ContinuousClock.Instant?
+        try await retryWithStartLock(canBeCalledOff: true) {
+            // Exclusive holders hold the start lock too.
+            guard files.usersLock.tryLock(.shared) else {
+                throw EmbeddedPostgresError.system("flock", layout.usersLock)
+            }
+            do {
+                if try await isUp(silenceLimit: options.silenceLimit, &hopelessSince) {
+                    try await prepareDatabase()
+                    isUser = true
+                }
+            } catch {
+                files.usersLock.unlock()
+                throw error
+            }
+            if !isUser { files.usersLock.unlock() }
+            return isUser
         }
     }
 
@@ -128,10 +134,11 @@ package actor EmbeddedCluster {
     ///
     /// One that runs and does not answer is not waited for: others, who want to know, need the lock.
     package func ensureRunning() async throws {
-        guard isUser else { return }
-        try await lockStart()
-        defer { unlockStart() }
-        try await bringUp(silenceLimit: .zero)
+        var hopelessSince: ContinuousClock.Instant?
+        try await retryWithStartLock {
+            guard isUser else { return true }
+            return try await isUp(silenceLimit: .zero, &hopelessSince)
+        }
     }
 
     /// Whether whoever comes now finds the server's socket; connections that were made before last without it.
@@ -196,6 +203,19 @@ package actor EmbeddedCluster {
 
     // MARK: - Locks
 
+    /// Has `isDone` asked, with the start lock held, until it says yes.
+    ///
+    /// In between others get the lock: whoever waits for a server that lets nobody in must not keep its user from stopping it.
+    private func retryWithStartLock(canBeCalledOff: Bool = false, _ isDone: () async throws -> Bool) async throws {
+        // Longer than those pause who want the lock meanwhile.
+        let isInTime = try await poll(for: options.startLimit, longestPause: .milliseconds(250)) {
+            try await lockStart(canBeCalledOff: canBeCalledOff)
+            defer { unlockStart() }
+            return try await isDone()
+        }
+        guard isInTime else { throw isNotReady }
+    }
+
     private func lockStart(canBeCalledOff: Bool = false) async throws {
         let asked = ContinuousClock.now
         var isSaid = false
@@ -224,15 +244,17 @@ package actor EmbeddedCluster {
         files.startLock.unlock()
     }
 
-    /// Asks again, at growing intervals of 5 to 100 ms, until the answer is yes or time is up.
-    func poll(for limit: Duration, _ condition: () async throws -> Bool) async throws -> Bool {
+    /// Asks again, at growing intervals from 5 ms on, until the answer is yes or time is up.
+    func poll(
+        for limit: Duration, longestPause: Duration = .milliseconds(100), _ condition: () async throws -> Bool
+    ) async throws -> Bool {
         let clock = ContinuousClock()
         let end = clock.now + limit
         var interval = Duration.milliseconds(5)
         while try await !condition() {
             guard clock.now < end else { return false }
             try await clock.sleep(for: interval)
-            interval = min(interval * 2, .milliseconds(100))
+            interval = min(interval * 2, longestPause)
         }
         return true
     }

@@ -277,6 +277,27 @@ struct EmbeddedClusterTests {
         }
     }
 
+    @Test("whoever waits for a server that it cannot see keeps its user from nothing, and then starts one")
+    func waitingForTheUnseen() async throws {
+        try await withScratchDirectory { scratch in
+            let first = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let socket = socketDirectory(first) + "/.s.PGSQL.5432"
+            #expect(rename(socket, socket + ".away") == 0)
+            let patient = EmbeddedCluster.Options(
+                durability: .throwaway, startLimit: .seconds(60), silenceLimit: .seconds(30))
+            let joining = Task { try await EmbeddedCluster.acquire(dataDirectory: scratch, options: patient) }
+            try await Task.sleep(for: .seconds(1))
+            #expect(unlink(socket + ".away") == 0)
+            let told = ContinuousClock.now
+            try await first.release()
+            #expect(told.duration(to: .now) < .seconds(5))
+            #expect(await !first.isLeftToOthers)
+            let second = try await joining.value
+            #expect(try await answers(second))
+            try await second.release()
+        }
+    }
+
     @Test("a cluster that was opened to a group, as a volume is at each mount, is closed again before it is served")
     func openToGroup() async throws {
         try await withScratchDirectory { scratch in
