@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Synchronization
 
 /// Starts other programs with exactly the open files they need, which Foundation's `Process` cannot pass on.
 enum ChildProcess {
@@ -51,8 +52,12 @@ enum ChildProcess {
         // The working directory may be one that the server's user cannot read, which initdb refuses.
         let command = ["/bin/sh", "-c", "cd / && exec \"$@\"", "sh"] + arguments
         var pid = pid_t()
-        let code = withCStrings(command) { argv in
-            withCStrings(environment) { envp in posix_spawn(&pid, command[0], &actions, &attributes, argv, envp) }
+        let code = own.withLock { own in
+            let code = withCStrings(command) { argv in
+                withCStrings(environment) { envp in posix_spawn(&pid, command[0], &actions, &attributes, argv, envp) }
+            }
+            if code == 0 { own.insert(pid) }
+            return code
         }
         guard code == 0 else {
             let reason = String(cString: strerror(code))
@@ -115,7 +120,10 @@ enum ChildProcess {
         while true {
             let ended = waitpid(pid, &status, waiting ? 0 : WNOHANG)
             if ended == 0 { return nil }
-            if ended > 0 { return exitStatus(status) }
+            if ended > 0 {
+                own.withLock { _ = $0.remove(pid) }
+                return exitStatus(status)
+            }
             guard errno == EINTR else { throw .system("waitpid", "process \(pid)") }
         }
     }
@@ -125,7 +133,31 @@ enum ChildProcess {
     }
 
     /// Whether a process is a child of ours and still runs; collects it if it has ended.
-    static func isRunning(_ pid: pid_t) -> Bool { waitpid(pid, nil, WNOHANG) == 0 }
+    static func isRunning(_ pid: pid_t) -> Bool {
+        let ended = waitpid(pid, nil, WNOHANG)
+        if ended > 0 { own.withLock { _ = $0.remove(pid) } }
+        return ended == 0
+    }
+
+    /// Children that were started here and whose end nobody has collected: whoever started one does.
+    private static let own = Mutex<Set<pid_t>>([])
+
+    /// Collects children that have ended and were not started here.
+    ///
+    /// - Returns: how many.
+    static func collectStrangers() -> Int {
+        own.withLock { own in
+            var count = 0
+            while true {
+                var ended = siginfo_t()
+                // First without collecting it: its status is for whoever started it.
+                guard waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 else { return count }
+                let pid = ended._sifields._sigchld.si_pid
+                guard pid > 0, !own.contains(pid), waitpid(pid, nil, WNOHANG) == pid else { return count }
+                count += 1
+            }
+        }
+    }
 
     private static func high(_ file: Descriptor) throws(EmbeddedPostgresError) -> Descriptor {
         let number = fcntl(file.number, F_DUPFD_CLOEXEC, 10)

@@ -1,3 +1,4 @@
+import EmbeddedPostgres
 import EntitlementCore
 import Ledger
 import OpenSSLCrypto
@@ -141,6 +142,7 @@ struct LedgerParts: Sendable {
             LogWatch(metrics: metrics, logger: logger) { [witness] in try await witness.look(through: pool) }.run,
         ]
         if let keeper { work.append(keeper.run) }
+        if Orphans.areOurs { work.append(OrphanCollector.run) }
         return work
     }
 

@@ -136,6 +136,7 @@ struct ServingUserTests {
     }
 
     private static let canHideAccounts = canUnshare(["--mount", "mount", "--bind", "/etc/passwd", "/etc/passwd"])
+    private static let canBeFirst = canUnshare(["--pid", "--fork", "--mount-proc", "true"])
 
     private static func canUnshare(_ arguments: [String]) -> Bool {
         let process = Process()
@@ -153,10 +154,40 @@ struct ServingUserTests {
             + "+net_raw,+sys_chroot,+mknod,+audit_write,+setfcap",
     ]
 
-    @Test("in a container, too, root puts a PostgreSQL away that somebody else started")
+    /// The processes that a process is the parent of, with their states, such as `Z`.
+    private static func children(of process: pid_t) throws -> [(id: pid_t, state: Substring)] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc").compactMap { pid_t($0) }.compactMap { id in
+            let line = try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8)
+            let words = line?.split(separator: ")").last?.split(separator: " ") ?? []
+            guard words.count > 1, pid_t(words[1]) == process else { return nil }
+            return (id, words[0])
+        }
+    }
+
+    @Test(
+        "in a container root puts PostgreSQL away, and process 1 collects what a PostgreSQL that was killed leaves",
+        .enabled(if: canBeFirst, "needs the right to have process ids of its own"))
     func inContainer() async throws {
         let installation = try await Installation()
         defer { installation.remove() }
+        let first = ["/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        let service = try await ServiceProcess.start(installation, through: first + Self.container)
+        let key = try await installation.adminKey()
+        let id = try #require(try Self.children(of: service.processIdentifier).first?.id)
+        let killed = installation.postmaster
+        for child in try Self.children(of: id) { kill(child.id, SIGKILL) }
+        let client = HTTPClient(service.url, key: key)
+        try await Self.wait("PostgreSQL runs again, and nothing is left of the one before") {
+            guard installation.postmaster != killed, try await client.send("GET", "/v1/ledger").status == 200 else {
+                return false
+            }
+            return try Self.children(of: id).allSatisfy { $0.state != "Z" }
+        }
+        kill(id, SIGTERM)
+        #expect(service.end(by: 0) == 0, "\(service.logText)")
+        #expect(installation.postmaster == nil)
+
+        // One that nobody stopped is stopped by the next, who did not start it.
         let second = try await ServiceProcess.start(installation)
         second.killWithoutWarning()
         #expect(installation.postmaster != nil)
