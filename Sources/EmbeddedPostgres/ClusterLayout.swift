@@ -1,4 +1,3 @@
-internal import Foundation
 internal import Glibc
 
 /// The places of a cluster.
@@ -26,16 +25,7 @@ struct ClusterLayout: Sendable {
     var socket: String { "\(socketDirectory)/\(Self.socketName)" }
 
     init(dataDirectory: String, server: ServiceAccount) throws(EmbeddedPostgresError) {
-        do {
-            try FileManager.default.createDirectory(
-                atPath: dataDirectory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch {
-            // Foundation's error is for programs; the system call says it in words.
-            let code = mkdir(dataDirectory, 0o700) == 0 ? 0 : errno
-            throw EmbeddedPostgresError(
-                .directory,
-                "cannot make the data directory (data_dir) \(dataDirectory): \(String(cString: strerror(code)))")
-        }
+        try DataDirectory.make(dataDirectory)
         var status = stat()
         guard stat(dataDirectory, &status) == 0 else { throw .system("stat", dataDirectory) }
         guard let resolved = realpath(dataDirectory, nil) else { throw .system("realpath", dataDirectory) }

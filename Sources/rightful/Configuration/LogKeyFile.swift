@@ -1,3 +1,4 @@
+import EmbeddedPostgres
 import Foundation
 import Glibc
 import Ledger
@@ -53,8 +54,7 @@ enum LogKeyFile {
     private static func makeIfMissing(_ path: String, in directory: String) throws {
         var status = stat()
         guard stat(path, &status) != 0, errno == ENOENT else { return }
-        try FileManager.default.createDirectory(
-            atPath: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        try DataDirectory.make(directory)
         try SecretFile.make(path, holding: try Ed25519PrivateKey.generate().pem())
     }
 }

@@ -1,4 +1,5 @@
 import AppStoreServer
+import EmbeddedPostgres
 import Foundation
 import OpenSSLCrypto
 import Service
@@ -38,9 +39,7 @@ enum TrustedMaterial {
             let lines = Data(root.der).base64EncodedString(options: [.lineLength64Characters, .endLineWithLineFeed])
             return "-----BEGIN CERTIFICATE-----\n\(lines)\n-----END CERTIFICATE-----\n"
         }
-        try FileManager.default.createDirectory(
-            atPath: configuration.dataDirectory, withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700])
+        try DataDirectory.make(configuration.dataDirectory)
         try SecretFile.replace(keptPath(configuration), holding: Array(text.joined().utf8))
     }
 

@@ -54,12 +54,17 @@ struct ScarceConnectionsTests {
         #expect(first.stop() == 0 && second.stop() == 0)
     }
 
-    @Test("one that starts while there is no room waits for it")
+    @Test("one that starts while there is no room waits for it; what else is wrong it says in the system's words")
     func full() async throws {
         let server = try NetworkServer()
         defer { server.stop() }
         let installation = try await NetworkDatabaseTests.migrated(server)
         defer { installation.remove() }
+        let data = try Data(contentsOf: installation.configurationFile)
+        var configuration = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+        // Nobody may make anything there.
+        configuration["data_dir"] = "/proc/none/data"
+        try JSONSerialization.data(withJSONObject: configuration).write(to: installation.configurationFile)
         let superuser = try await PostgresConnection.connect(server.url("superuser", parameters: "sslmode=disable"))
         try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT 0")
         let start = ContinuousClock.now
@@ -69,6 +74,9 @@ struct ScarceConnectionsTests {
         let service = try await starting
         #expect(start.duration(to: .now) > .seconds(4))
         #expect(service.logText.contains("waiting for a connection that appends"), "\(service.logText)")
+        #expect(service.logText.contains("no checkpoints are signed"), "\(service.logText)")
+        #expect(service.logText.contains("the roots that are trusted now cannot be kept"), "\(service.logText)")
+        #expect(!service.logText.contains("NSCocoaErrorDomain"), "\(service.logText)")
         #expect(service.stop() == 0)
     }
 
