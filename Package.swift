@@ -122,8 +122,8 @@ let migrations = [
 let consoleFiles = [
     "index.html", "console.css", "screens.css", "icon.svg",
     "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "find.js",
-    "look.js", "customer.js", "attention.js", "lanes.js", "said.js", "sentence.js", "picture.js", "sliders.js",
-    "history.js",
+    "signin.js", "look.js", "customer.js", "attention.js", "lanes.js", "said.js", "sentence.js", "picture.js",
+    "sliders.js", "history.js",
     "why.js", "commands.js", "forms.js", "steps.js", "saving.js", "event.js", "proof.js",
     "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
 ]

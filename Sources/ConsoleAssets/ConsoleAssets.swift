@@ -34,6 +34,7 @@ package enum ConsoleAssets {
         ConsoleAsset("time.js", PackageResources.time_js),
         ConsoleAsset("address.js", PackageResources.address_js),
         ConsoleAsset("find.js", PackageResources.find_js),
+        ConsoleAsset("signin.js", PackageResources.signin_js),
         ConsoleAsset("look.js", PackageResources.look_js),
         ConsoleAsset("customer.js", PackageResources.customer_js),
         ConsoleAsset("said.js", PackageResources.said_js),

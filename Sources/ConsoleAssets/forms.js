@@ -49,7 +49,7 @@ function untilField(until) {
 async function stranger(view, id) {
   const found = await whereKnown(id);
   return !found.some((one) => one.environment === view.view.environment)
-    && el("p", { class: "problem" }, say.nobodyKnown(id, seesAll()));
+    && el("p", { class: "problem" }, screenWords.forms.nobodyKnown(id, seesAll()));
 }
 
 export async function preview(view, command) {

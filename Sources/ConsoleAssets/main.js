@@ -2,7 +2,7 @@
 
 import { currentSession, fileProblem, may, readSession, signIn, signOut, Unreachable } from "./api.js";
 import { goTo, nowhere, readAddress, replace } from "./address.js";
-import { announce, announcer, blame, button, el, field, openDialog, show, styled } from "./dom.js";
+import { announce, announcer, button, el, openDialog, show, styled } from "./dom.js";
 import { setUTC, usesUTC, zoneName } from "./time.js";
 import { words } from "./words.js";
 import { environmentChoice, finder, forgetAll } from "./find.js";
@@ -87,35 +87,12 @@ function warn(text, name) {
   main.before(el("p", { role: "alert", class: name ? `problem ${name}` : "problem" }, text));
 }
 
-// The key goes to the service once, in a body, and is kept nowhere in the page. `done` is called when somebody is signed in.
+// How somebody signs in comes when nobody is.
 function signInForm(notice, done) {
-  const key = el("input", {
-    type: "password", id: "key", name: "key", autocomplete: "off", spellcheck: "false", required: true,
-    placeholder: "rightful_sk_…",
-  });
-  const problem = el("p", { role: "alert", id: "sign-in-problem" }, notice);
-  const submit = el("button", { type: "submit", class: "main" }, words.signIn);
-  const form = el("form", { class: "card sign-in", method: "post", action: "console/session" },
-    el("h1", {}, words.name), el("p", {}, words.signInWhy), problem, field(words.apiKey, key, words.apiKeyHint), submit);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    submit.disabled = true;
-    const secret = key.value.trim();
-    key.value = "";
-    try {
-      await signIn({ key: secret });
-      announce(words.signedIn);
-      done();
-    } catch (error) {
-      problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
-      blame(key, problem);
-      key.focus();
-    } finally {
-      submit.disabled = false;
-    }
-  });
-  setTimeout(() => key.focus(), 0);
-  return form;
+  const host = el("div", {}, el("p", { role: "alert" }, notice));
+  import("./signin.js").then((module) => show(host, module.signInForm(notice, done)),
+    (error) => show(host, el("p", { role: "alert", class: "problem" }, fileProblem(error))));
+  return host;
 }
 
 function askToSignIn(notice) {

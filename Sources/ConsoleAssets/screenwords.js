@@ -4,6 +4,15 @@
 import { apart } from "./words.js";
 
 export const screenWords = {
+  // Signing in
+  signIn: {
+    why: "See what customers hold, and why. Sign in with a secret API key: it is sent once, for a session that ends "
+      + "after half an hour in which nothing is done.",
+    apiKey: "API key",
+    apiKeyHint: "Made with: rightful keys create --name support --scopes customers:read,events:read",
+    done: "Signed in.",
+  },
+
   // The service as a whole
   overview: {
     mayNot: "This key may see nothing of what is shown here.",
@@ -190,7 +199,6 @@ export const screenWords = {
     grantLine: ({ entitlement, actor, reason }, from, until, position) => `${apart(entitlement)} · ${from}${actor ? ` by ${apart(actor)}` : ""}`
       + ` · ${until ? `until ${until}` : "without an end"} · event ${position} · ${apart(reason)}`,
     noReason: "Say why.",
-    holdsNothing: "Nothing.",
     nobodyKnown: (id, isSure) => `${isSure ? "Nobody is known" : "Nobody that this key may see is known"} by “${apart(id)}”. Look at each character.`,
     linkText: "What is of the other id becomes this customer’s, for the past as well.",
     linkKind: "What is linked",
@@ -208,6 +216,7 @@ export const screenWords = {
     show: "Show what it would change",
     would: "What it would change",
     before: "Before",
+    holdsNothing: "Nothing.",
     after: "After",
     do: "Do it",
     done: "Done.",

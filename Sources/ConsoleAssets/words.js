@@ -28,11 +28,6 @@ export const words = {
   // Signing in
   signIn: "Sign in",
   signOut: "Sign out",
-  signInWhy: "See what customers hold, and why. Sign in with a secret API key: it is sent once, for a session that ends "
-    + "after half an hour in which nothing is done.",
-  apiKey: "API key",
-  apiKeyHint: "Made with: rightful keys create --name support --scopes customers:read,events:read",
-  signedIn: "Signed in.",
   signedOut: "You are signed out.",
   notSignedOut: "The service could not be reached: this browser is still signed in. Sign out again.",
   olderPage: "There is a newer version of this page. Load it again.",
