@@ -11,14 +11,12 @@ import { claimedElsewhere, nobodyText, once, readCatalog, renewing, said } from 
 import { lossesOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
-import { boundaries, citedStops, grantsOf, lanesOf, mostPurchases, ownerOf, purchaseEnds, readTimeline, span } from "./lanes.js";
+import { boundaries, citedStops, lanesOf, ownerOf, purchaseEnds, readOthers, readTimeline, span } from "./lanes.js";
 import { words } from "./words.js";
 
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
 const refreshEvery = 30000;
 const longestTimer = 2147483647;
-// Of purchases that decide nothing so many are read in any case.
-const mostOthers = 10;
 
 export class CustomerView {
   constructor(view, main, open) {
@@ -40,8 +38,6 @@ export class CustomerView {
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
     this.history = may("events:read")
       ? new History(view.customer, view.environment, { openEvent: this.openEvent, loaded: () => this.showKnown() }) : null;
-    // What events state, by their positions: of those that are needed for what is drawn.
-    this.facts = new Map();
     this.alsoIn = el("p", { id: "also-in" });
     this.alsoKnown = el("p", { class: "soft", id: "also-known", hidden: true });
     this.right = el("div", { id: "commands", "aria-busy": "true" });
@@ -244,33 +240,14 @@ export class CustomerView {
     return whole;
   }
 
-  // Purchases that decide nothing stand in no timeline, and grants in none but those that decide: the events name them.
+  // What only the events tell of.
   async loadOthers() {
     if (!this.answered || !this.shown || !this.history || this.history.events.length === 0) return;
     const [, , then, explained] = this.answered;
     const mine = this.generation;
-    const query = { environment: this.view.environment, known_at: this.shown.knownAt };
-    // The newest first: it is the one that somebody writes about.
-    const named = new Set(this.history.known().map((event) => event.original).filter(Boolean).reverse());
-    const unheard = [...named].filter((id) => !then.purchases.has(id) && !then.others.has(id) && !then.ids.includes(id));
-    const left = unheard.slice(0, Math.max(mostPurchases - then.purchases.size - then.others.size, mostOthers - then.others.size, 0));
-    then.unread = then.ids.length - then.purchases.size + unheard.length - left.length;
-    const orders = this.history.known(["granted", "grant_revoked"]).slice(-mostPurchases);
-    const unread = orders.filter((event) => !this.facts.has(event.position));
-    if (left.length === 0 && unread.length === 0 && then.grants !== null && then.grants.orders === orders.length) return;
-    try {
-      const read = await Promise.all(unread.map((event) => get(`v1/events/${event.position}`)));
-      for (const event of read) this.facts.set(event.position, event.facts);
-      const found = await Promise.all(left.map((id) => get(`v1/subscriptions/${path(id)}`, query).catch(() => null)));
-      // In their own order, not in that of the answers: what has no period is offered so.
-      left.forEach((id, index) => then.others.set(id, found[index]));
-      if ([...then.others.values()].some(Boolean)) await readCatalog(then, explained);
-    } catch {
-      // What decides is on the screen.
-      return;
-    }
-    then.grants = grantsOf(orders, this.facts);
-    if (mine === this.generation && !this.isClosed && this.shown) this.showAgain();
+    const isMore = await readOthers(then, this.history, { environment: this.view.environment, known_at: this.shown.knownAt });
+    if (isMore && [...then.others.values()].some(Boolean)) await readCatalog(then, explained);
+    if (isMore && mine === this.generation && !this.isClosed && this.shown) this.showAgain();
   }
 
   // What is on the screen, with what was learnt since.

@@ -8,10 +8,13 @@ import { words } from "./words.js";
 const pageSize = 1000;
 const mostLoaded = 20000;
 
-// What is kept of each: not what it states, which is read when it is opened.
+// These are paired by what they state.
+const aboutGrants = ["granted", "grant_revoked"];
+
+// What is kept of each: not what it states, which is read when it is opened, but for grants.
 function brief(event) {
   return {
-    ...kindOf(event), position: event.position, source: event.source, original: event.original_transaction_id,
+    ...kindOf(event), facts: aboutGrants.includes(event.type) ? event.facts : null, position: event.position, source: event.source, original: event.original_transaction_id,
     customer: event.customer_id, product: event.product_id,
     recordedAt: millis(event.recorded_at), occurredAt: millis(event.occurred_at),
   };
@@ -137,6 +140,11 @@ export class History {
   known(types) {
     const believed = this.events.slice(0, this.believed ?? this.events.length);
     return types ? believed.filter((event) => types.includes(event.type)) : believed;
+  }
+
+  // The events of grants, as far as they are believed.
+  orders() {
+    return this.known(aboutGrants);
   }
 
   // The ids that are one customer, beside the one that is looked at; as far as is believed, where `events` are those.

@@ -6,10 +6,15 @@ import { words } from "./words.js";
 
 const hour = 3600000;
 const day = 24 * hour;
-export const mostPurchases = 40;
+const mostPurchases = 40;
+// Of purchases that decide nothing so many are read in any case.
+const mostOthers = 10;
+// All grants can be taken back; of so many it is drawn when they were.
+const mostGrants = 40;
 
 // `whose` says of a purchase whose it is, where it is not the customer's.
-export function lanesOf({ document, purchases, others, grants }, now, whose) {
+export function lanesOf({ document, purchases, others, grants: all }, now, whose) {
+  const grants = all?.slice(-mostGrants);
   const lanes = document.entitlements.map((one) => {
     const stretches = one.intervals.map((interval) => ({
       name: one.id, state: interval.state, from: millis(interval.from), until: millis(interval.until),
@@ -76,19 +81,35 @@ export async function readTimeline({ customer, environment }, knownAt, signal) {
   return { document, ids, purchases, others: new Map(), grants: null, unread: ids.length - purchases.size };
 }
 
-// The grants of a customer, by the events of these and of their revocations, and by what each states.
-export function grantsOf(orders, facts) {
-  const revoked = new Map(orders.filter((event) => event.type === "grant_revoked")
-    .map((event) => [facts.get(event.position)?.grant_id, event]));
-  const grants = orders.filter((event) => event.type === "granted").map((event) => {
-    const stated = facts.get(event.position) ?? {};
-    const end = revoked.get(stated.grant_id);
-    const ends = [millis(stated.until ?? null), end ? end.recordedAt : null].filter((ms) => ms !== null);
+// Purchases that decide nothing stand in no timeline, and grants in none but those that decide: the events name them. Answers
+// whether there is anything more to be drawn.
+export async function readOthers(then, history, query) {
+  const { ids, purchases, others, grants } = then;
+  // The newest first: it is the one that somebody writes about.
+  const named = new Set(history.known().map((event) => event.original).filter(Boolean).reverse());
+  const unheard = [...named].filter((id) => !purchases.has(id) && !others.has(id) && !ids.includes(id));
+  const left = unheard.slice(0, Math.max(mostPurchases - purchases.size - others.size, mostOthers - others.size, 0));
+  then.unread = ids.length - purchases.size + unheard.length - left.length;
+  const orders = history.orders();
+  if (left.length === 0 && grants?.orders === orders.length) return false;
+  const found = await Promise.all(left.map((id) => get(`v1/subscriptions/${path(id)}`, query).catch(() => null)));
+  // In their own order, not in that of the answers: what has no period is offered so.
+  left.forEach((id, index) => others.set(id, found[index]));
+  then.grants = grantsOf(orders);
+  return true;
+}
+
+// The grants of a customer, by the events of these and of their revocations.
+function grantsOf(orders) {
+  const revoked = new Map(orders.filter((event) => event.type === "grant_revoked").map((event) => [event.facts.grant_id, event]));
+  const grants = orders.filter((event) => event.type === "granted").map(({ facts, recordedAt: from, position }) => {
+    const end = revoked.get(facts.grant_id);
+    const ends = [millis(facts.until ?? null), end ? end.recordedAt : null].filter((ms) => ms !== null);
     return {
-      facts: stated, from: event.recordedAt, until: ends.length > 0 ? Math.min(...ends) : null, isRevoked: end !== undefined,
-      positions: [event.position, ...(end ? [end.position] : [])],
+      facts, from, until: ends.length > 0 ? Math.min(...ends) : null, isRevoked: end !== undefined,
+      positions: [position, ...(end ? [end.position] : [])],
     };
-  }).filter((grant) => grant.facts.grant_id && (grant.until === null || grant.until > grant.from));
+  }).filter((grant) => grant.until === null || grant.until > grant.from);
   return Object.assign(grants, { orders: orders.length });
 }
 
@@ -111,6 +132,9 @@ function endingOf({ ended_by: ending, ends_at: end }, purchase, now) {
   if (ends <= now) return "ran_out";
   return purchase.paused ? "paused" : !renews ? ending : purchase.awaits_consent ? "awaits_consent" : purchase.renews_as ? "renews_as" : "renews";
 }
+
+// How many grants are not drawn.
+export const undrawn = ({ grants }) => Math.max((grants?.length ?? 0) - mostGrants, 0);
 
 // When an entitlement reads otherwise, in order.
 export function boundaries(document) {

@@ -4,7 +4,7 @@ import { currentSession, get, path } from "./api.js";
 import { button, el } from "./dom.js";
 import { isOfAppStore, seesAll } from "./find.js";
 import { tying } from "./history.js";
-import { ownerOf, paidBeside } from "./lanes.js";
+import { ownerOf, paidBeside, undrawn } from "./lanes.js";
 import { stateShape } from "./picture.js";
 import { courseOf, grouped, groupSentence, lossOf, renewalOf } from "./sentence.js";
 import { millis, timeText } from "./time.js";
@@ -67,6 +67,7 @@ export function said(view, held, all, then, at) {
     app && el("p", { class: "soft", id: "as-far-as" }, words.asFarAs(app)),
     isLockedOut && claims(view), sentences, !isLockedOut && claims(view), beside(view, held, then, at),
     then.unread > 0 && el("p", { class: "soft", id: "unread" }, words.unreadPurchases(then.unread)),
+    undrawn(then) > 0 && el("p", { class: "soft", id: "undrawn" }, words.undrawnGrants(undrawn(then))),
   ];
 }
 

@@ -78,6 +78,7 @@ export const words = {
   mayNotSeeCustomers: "This key may not see customers.",
   brokenAddress: "A part of this address cannot be read, and was left out.",
   unreadPurchases: (count) => `${count} further ${count === 1 ? "purchase is" : "purchases are"} not drawn: the oldest. Where a purchase is asked for, its id can be typed.`,
+  undrawnGrants: (count) => `${count} earlier ${count === 1 ? "grant is" : "grants are"} not drawn.`,
   momentLine: (at, isNow, known, isAll) => `${isNow ? "Now" : `On ${at}`}${isAll ? "" : `, ${known}`}:`,
   sentences: {
     paid: (name, until) => `They have ${name} until ${until}.`,

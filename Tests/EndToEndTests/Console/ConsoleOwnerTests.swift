@@ -129,6 +129,36 @@ struct ConsoleOwnerTests {
         }
     }
 
+    @Test("of many grants the first is taken back as the last is, and how many are not drawn is said")
+    func manyGrants() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            let path = "/v1/customers/often-given/actions"
+            let lasting = try await stage.client.send(
+                "POST", "\(path)/grant", body: Array(#"{"entitlement":"premium","reason":"for good"}"#.utf8))
+            let first = try #require(lasting.json["grant_id"] as? String, "\(lasting.text)")
+            for number in 1...41 {
+                let given = try await stage.client.send(
+                    "POST", "\(path)/grant", body: Array(#"{"entitlement":"plus","reason":"\#(number)"}"#.utf8))
+                guard number == 41 else { continue }
+                let last = try #require(given.json["grant_id"] as? String)
+                _ = try await stage.client.send(
+                    "POST", "\(path)/revoke_grant", body: Array(#"{"grant_id":"\#(last)","reason":"r"}"#.utf8))
+            }
+            try await stage.signIn()
+            try await stage.show("often-given")
+            try await browser.wait("#undrawn", says: "2 earlier grants are not drawn.")
+            try await browser.click("#do-revoke")
+            try await browser.wait("document.querySelectorAll('#grant option').length === 41")
+            try await browser.run("document.querySelector('#grant').value = arguments[0]", [first])
+            try await stage.foresee([("#reason", "it was for a year")])
+            let (_, event) = try await stage.confirm()
+            let facts = event["facts"] as? [String: Any]
+            #expect(facts?["grant_id"] as? String == first, "\(event)")
+            try await stage.expectCleanConsole()
+        }
+    }
+
     @Test("a tab that shows somebody who was forgotten elsewhere says that nobody is known, as a grant from there does")
     func forgottenElsewhere() async throws {
         try await ConsoleStage.with { stage in
