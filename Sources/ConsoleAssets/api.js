@@ -1,6 +1,6 @@
 // Speaks to the service. Everything is relative to the page, so that it may stand behind a path prefix.
 
-import { endEarly, forgetEarly, takeEarly } from "./early.js";
+import { endEarly, forgetEarly, longestWait, takeEarly } from "./early.js";
 import { words } from "./words.js";
 
 const root = new URL("./", document.baseURI);
@@ -15,8 +15,11 @@ export class Refusal extends Error {
   }
 }
 
-// Nobody answered, or nothing that can be read.
+// Nobody answered in time, or nothing that can be read.
 export class Unreachable extends Error {}
+
+// In milliseconds, of what is done, asked of a store, or a long file.
+const longestWork = 120000;
 
 const tokenHeader = "Console-Token";
 let session = null;
@@ -51,22 +54,32 @@ export function addressOf(path, query = {}) {
   return url;
 }
 
-export async function call(method, path, { query, body, signal, isText, headers = {} } = {}, isAgain = false) {
+export async function call(method, path, { query, body, signal, isText, isSlow = isText || method !== "GET", headers = {} } = {}, isAgain = false) {
   const url = addressOf(path, query);
   const mine = session;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (method !== "GET" && session) headers[tokenHeader] = session.token;
-  let response;
+  // A service that hangs, or a network that is gone, says nothing by itself.
+  const limit = new AbortController();
+  const end = (wait) => setTimeout(() => limit.abort(), wait);
+  let timer = end(isSlow ? longestWork : longestWait);
+  let response, text;
   try {
     response = await ((method === "GET" && takeEarly(url)) || fetch(url, {
-      method, headers, signal, credentials: "same-origin", cache: "no-store", redirect: "error",
+      method, headers, credentials: "same-origin", cache: "no-store", redirect: "error",
+      signal: signal ? AbortSignal.any([signal, limit.signal]) : limit.signal,
       body: body === undefined ? undefined : JSON.stringify(body),
     }));
+    // What has begun to come may take long on a slow line.
+    clearTimeout(timer);
+    timer = end(longestWork);
+    text = await response.text();
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error.name === "AbortError" && !limit.signal.aborted) throw error;
     throw new Unreachable();
+  } finally {
+    clearTimeout(timer);
   }
-  const text = await response.text();
   // As it came, such as a file of which each byte counts.
   if (response.ok && isText) return text;
   let json = null;
@@ -88,7 +101,7 @@ export async function call(method, path, { query, body, signal, isText, headers 
     const isFirst = session === mine;
     if (isFirst) keep(found);
     // Whoever signs out ends the session of the browser, whosever it is.
-    if (session?.key.id === mine.key.id || (session && path === "console/session")) return call(method, path, { query, body, signal, isText, headers }, true);
+    if (session?.key.id === mine.key.id || (session && path === "console/session")) return call(method, path, { query, body, signal, isText, isSlow, headers }, true);
     if (isFirst) tellOfSession(mine.key.id);
     throw new Refusal(response.status, { ...json, detail: session ? words.otherKey(session.key.name) : words.sessionOver });
   }

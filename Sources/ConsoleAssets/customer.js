@@ -7,7 +7,7 @@ import { announce, button, el, show, showChanged, styled } from "./dom.js";
 import { environmentTag, isPinned, remember, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
 import { patterns, Picture } from "./picture.js";
-import { claimedElsewhere, nobodyText, once, readCatalog, renewing, said } from "./said.js";
+import { explain, nobodyText, once, readCatalog, renewing, said } from "./said.js";
 import { lossesOf } from "./sentence.js";
 import { Sliders } from "./sliders.js";
 import { millis, timeText } from "./time.js";
@@ -16,6 +16,8 @@ import { words } from "./words.js";
 
 // While nobody asks about the past, what is shown is asked for again, unless nobody sits before it.
 const refreshEvery = 30000;
+// In milliseconds: so long what was shown before stands while something else is asked for.
+const patience = 1500;
 const longestTimer = 2147483647;
 
 export class CustomerView {
@@ -78,6 +80,7 @@ export class CustomerView {
     clearTimeout(this.waiting);
     clearTimeout(this.othersWaiting);
     clearTimeout(this.turning);
+    clearTimeout(this.overdue);
     this.attention.close();
   }
 
@@ -127,7 +130,7 @@ export class CustomerView {
 
   refresh() {
     const isPast = this.view.at !== null || this.view.knownAt !== null;
-    if (document.hidden || (isPast && !this.failed)) return;
+    if (document.hidden || this.isAsking || (isPast && !this.failed)) return;
     if (this.attention.isGone) {
       this.showStale();
       return;
@@ -165,6 +168,8 @@ export class CustomerView {
     const { signal } = this.aborter;
     const { customer, environment, at, knownAt } = this.view;
     const moment = { environment, at: at === null ? null : new Date(at).toISOString(), known_at: knownAt };
+    this.isAsking = true;
+    this.overdue ??= setTimeout(() => this.tellOverdue(), patience);
     if (!isQuiet) this.main.setAttribute("aria-busy", "true");
     try {
       const own = `v1/customers/${path(customer)}`;
@@ -177,10 +182,12 @@ export class CustomerView {
       const lost = await lossesOf(held, this.losses, (instant) => get(`${own}/entitlements`, { ...moment, at: instant }, signal), knownAt);
       if (mine !== this.generation) return;
       this.failed = false;
+      this.endOverdue();
       [this.lost, this.renewing] = [lost, renewals];
       this.sliders.head = all.document.known_at;
       this.stale.hidden = true;
       this.now = at === null ? millis(held.at) : Date.now();
+      this.readAt = Date.now();
       this.problem.textContent = "";
       if (this.shown?.at !== at || this.shown.knownAt !== knownAt) this.claimed = [];
       // What is on the screen from here on; what is asked for may be another moment already.
@@ -189,9 +196,9 @@ export class CustomerView {
       this.showHeld(held, all, then);
       // Somebody may have been forgotten meanwhile, in another tab or elsewhere.
       if (held.entitlements.length === 0 && all.document.entitlements.length === 0 && this.history?.events.length > 0) this.history.loadAgain();
-      this.explain(explained, moment, mine, signal);
+      explain(this, explained, moment, signal);
       this.showRight();
-      this.waitForChange(then);
+      this.waitForChange();
       // When somebody has stopped sliding.
       clearTimeout(this.othersWaiting);
       this.othersWaiting = setTimeout(() => this.loadOthers(), 250);
@@ -199,33 +206,63 @@ export class CustomerView {
       if (error.name === "AbortError" || mine !== this.generation) return;
       this.problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
       announce(this.problem.textContent);
-      this.fail(at, knownAt);
+      this.fail();
     } finally {
-      if (mine === this.generation) this.main.removeAttribute("aria-busy");
+      if (mine === this.generation) {
+        this.isAsking = false;
+        this.main.removeAttribute("aria-busy");
+      }
     }
   }
 
-  // No answer about another moment is left standing.
-  fail(at, knownAt) {
+  fail() {
     this.failed = true;
-    if (this.shown?.at === at && this.shown.knownAt === knownAt) {
-      this.showStale();
-      return;
-    }
+    this.endOverdue();
+    if (this.isShown()) this.showStale();
+    else this.clear(el("p", { class: "problem" }, words.notShown, " ", button(words.tryAgain, () => this.again(), { class: "link", id: "try-again" })));
+  }
+
+  // Whether what is on the screen is of the moment that is asked about.
+  isShown() {
+    return this.shown?.at === this.view.at && this.shown.knownAt === this.view.knownAt;
+  }
+
+  // The answer is long in coming.
+  tellOverdue() {
+    this.overdue = null;
+    if (!this.isShown()) this.clear(el("p", { class: "soft" }, words.loading));
+    else if (!this.isFresh()) this.showStale();
+  }
+
+  endOverdue() {
+    clearTimeout(this.overdue);
+    this.overdue = null;
+  }
+
+  // Whether nothing has ended or begun since it was asked for, which was not long ago.
+  isFresh() {
+    const passed = Date.now() - this.readAt;
+    return passed < 2 * refreshEvery && this.now + passed < this.nextChange();
+  }
+
+  nextChange() {
+    return boundaries(this.answered[2].document).find((ms) => ms > this.now) ?? Infinity;
+  }
+
+  // No answer about another moment is left standing.
+  clear(instead) {
     clearTimeout(this.waiting);
     this.shown = null;
-    this.stale.hidden = this.momentLine.hidden = true;
-    show(this.said, el("p", { class: "problem" }, words.notShown, " ",
-      button(words.tryAgain, () => this.again(), { class: "link", id: "try-again" })));
+    this.stale.hidden = this.momentLine.hidden = this.picture.node.hidden = true;
+    show(this.said, instead);
     show(this.why);
     this.why.removeAttribute("aria-busy");
   }
 
   // Asks again when something begins or ends.
-  waitForChange(then) {
+  waitForChange() {
     clearTimeout(this.turning);
-    const next = boundaries(then.document).find((ms) => ms > this.now) ?? Infinity;
-    const wait = next - this.now + 300;
+    const wait = this.nextChange() - this.now + 300;
     if (this.view.at === null && wait < longestTimer) this.turning = setTimeout(() => this.refresh(), wait);
   }
 
@@ -281,6 +318,7 @@ export class CustomerView {
     const [from, until] = span([...boundaries(all.document), ...purchaseEnds(all)], this.now);
     this.sliders.setSpan(Math.min(from, at), Math.max(until, at), changes);
     this.sliders.show(this.moment());
+    this.picture.node.hidden = false;
     this.picture.show({ lanes, now: this.now, at, from: Math.min(from, at), until: Math.max(until, at) });
     this.showKnown();
     showChanged(this.said, said(this, held, all, then, at));
@@ -347,28 +385,5 @@ export class CustomerView {
     } catch (error) {
       this.problem.textContent = fileProblem(error);
     }
-  }
-
-  // An explanation takes longer, and comes when somebody has stopped sliding.
-  explain(explained, moment, mine, signal) {
-    clearTimeout(this.waiting);
-    this.why.setAttribute("aria-busy", "true");
-    this.waiting = setTimeout(async () => {
-      try {
-        const [document, { explanation }] = await Promise.all([explained(), import("./why.js")]);
-        if (mine !== this.generation) return;
-        show(this.why, explanation(document, this.openEvent));
-        const claimed = await claimedElsewhere(this, document.conflicts, { environment: this.view.environment, known_at: moment.known_at }, signal);
-        if (mine !== this.generation) return;
-        if (JSON.stringify(claimed) !== JSON.stringify(this.claimed ?? [])) {
-          this.claimed = claimed;
-          if (this.answered && this.shown) this.showAgain();
-        }
-      } catch (error) {
-        if (error.name === "AbortError" || mine !== this.generation) return;
-        show(this.why, el("p", { class: "problem" }, error.message || words.unreachable));
-      }
-      if (mine === this.generation) this.why.removeAttribute("aria-busy");
-    }, this.why.childElementCount === 0 ? 0 : 150);
   }
 }

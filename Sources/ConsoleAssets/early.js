@@ -7,6 +7,8 @@ const asked = new Map();
 const aborter = new AbortController();
 // In milliseconds: what was asked for longer ago may be so no more.
 const soon = 2000;
+// Whatever is asked for and is not answered within this is taken to be unreachable.
+export const longestWait = 15000;
 // The most purchases that are asked for here.
 const mostPurchases = 6;
 
@@ -32,7 +34,8 @@ async function ask(path, query = {}) {
   aborter.signal.throwIfAborted();
   const url = new URL(path, new URL("./", document.baseURI));
   for (const [name, value] of Object.entries(query)) if (value !== null) url.searchParams.set(name, value);
-  const answer = fetch(url, { credentials: "same-origin", cache: "no-store", redirect: "error", signal: aborter.signal });
+  const signal = AbortSignal.any([aborter.signal, AbortSignal.timeout(longestWait)]);
+  const answer = fetch(url, { credentials: "same-origin", cache: "no-store", redirect: "error", signal });
   asked.set(url.href, { answer, at: performance.now() });
   // The one who takes it reads it as well.
   return (await answer.then((response) => response.clone())).json();

@@ -1,6 +1,6 @@
 // Whoever is meant by what somebody typed, and what is there before anybody was looked for.
 
-import { currentSession, get, path, Refusal } from "./api.js";
+import { call, currentSession, get, path, Refusal } from "./api.js";
 import { announce, button, el } from "./dom.js";
 import { environmentTag, isOfAppStore, known, pinnedKey, read, recentKey, seenEnvironments, seesAll } from "./find.js";
 import { screenWords } from "./screenwords.js";
@@ -69,7 +69,7 @@ async function look(text) {
   if (found.size === 0 && mayBeOrder(text)) {
     // The store is asked, and it takes only so many questions: after all else.
     try {
-      noteAll(await get("v1/customers", { order_id: text.toUpperCase() }));
+      noteAll(await call("GET", "v1/customers", { query: { order_id: text.toUpperCase() }, isSlow: true }));
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       problem = say.orderNotAsked(error.message);

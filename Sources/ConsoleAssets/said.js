@@ -1,7 +1,7 @@
 // What is said of a customer at an instant: what they hold, what they pay for beside that, and what is somebody else's.
 
 import { currentSession, get, path } from "./api.js";
-import { button, el } from "./dom.js";
+import { button, el, show } from "./dom.js";
 import { isOfAppStore, seesAll } from "./find.js";
 import { tying } from "./history.js";
 import { ownerOf, paidBeside, undrawn } from "./lanes.js";
@@ -30,8 +30,32 @@ export async function readCatalog(then, explained) {
   then.catalog ??= (await explained().catch(() => null))?.catalog;
 }
 
+// An explanation takes longer, and comes when somebody has stopped sliding.
+export function explain(view, explained, moment, signal) {
+  const mine = view.generation;
+  clearTimeout(view.waiting);
+  view.why.setAttribute("aria-busy", "true");
+  view.waiting = setTimeout(async () => {
+    try {
+      const [document, { explanation }] = await Promise.all([explained(), import("./why.js")]);
+      if (mine !== view.generation) return;
+      show(view.why, explanation(document, view.openEvent));
+      const claimed = await claimedElsewhere(view, document.conflicts, { environment: moment.environment, known_at: moment.known_at }, signal);
+      if (mine !== view.generation) return;
+      if (JSON.stringify(claimed) !== JSON.stringify(view.claimed ?? [])) {
+        view.claimed = claimed;
+        if (view.answered && view.shown) view.showAgain();
+      }
+    } catch (error) {
+      if (error.name === "AbortError" || mine !== view.generation) return;
+      show(view.why, el("p", { class: "problem" }, error.message || words.unreachable));
+    }
+    if (mine === view.generation) view.why.removeAttribute("aria-busy");
+  }, view.why.childElementCount === 0 ? 0 : 150);
+}
+
 // What they claimed and is another's, with whose it is as far as may be seen; what is theirs all the same is left out.
-export async function claimedElsewhere(view, conflicts, query, signal) {
+async function claimedElsewhere(view, conflicts, query, signal) {
   const ids = [...new Set(conflicts.map((one) => one.original_transaction_id))].slice(0, 5);
   const found = await Promise.all(ids.map(async (id) => {
     const purchase = await get(`v1/subscriptions/${path(id)}`, query, signal).catch(() => null);
