@@ -4,7 +4,7 @@ import { fileProblem, get, may, path, Unreachable } from "./api.js";
 import { adjust } from "./address.js";
 import { Attention } from "./attention.js";
 import { announce, button, el, show, showChanged, styled } from "./dom.js";
-import { environmentTag, isPinned, remember, setPinned, showAlsoIn } from "./find.js";
+import { environmentTag, idText, isPinned, remember, setPinned, showAlsoIn } from "./find.js";
 import { History } from "./history.js";
 import { patterns, Picture } from "./picture.js";
 import { explain, nobodyText, once, readCatalog, renewing, said } from "./said.js";
@@ -55,7 +55,7 @@ export class CustomerView {
     const label = () => { pin.textContent = isPinned(customer, environment) ? words.unpin : words.pin; };
     label();
     show(this.main, patterns(),
-      el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, customer), environmentTag(environment), pin),
+      el("div", { class: "title" }, el("h2", { class: "id", id: "customer" }, idText(customer)), environmentTag(environment), pin),
       this.alsoIn, this.alsoKnown, this.problem, this.answer,
       el("section", { class: "card", "aria-label": words.moments }, this.sliders.node),
       el("section", { class: "card", "aria-label": words.picture }, el("h2", {}, words.pictureTitle), this.picture.node),

@@ -2,6 +2,7 @@
 
 import { get, may, mayInEveryApp, post } from "./api.js";
 import { button, el, field, openDialog, show } from "./dom.js";
+import { idText } from "./find.js";
 import { environment, own, parties, preview, reasonField, send, sides, steps, undoKey } from "./forms.js";
 import { checkInclusion } from "./proof.js";
 import { millis, timeElement } from "./time.js";
@@ -68,7 +69,7 @@ function description(event, view) {
       line(screenWords.fields.type, id(event.type)), line(screenWords.fields.source, screenWords.eventSources[event.source] ?? event.source),
       line(screenWords.fields.occurred, event.occurred_at && timeElement(millis(event.occurred_at))),
       line(screenWords.fields.recorded, timeElement(millis(event.recorded_at))),
-      line(screenWords.fields.environment, event.environment), line(screenWords.fields.customer, id(event.customer_id)),
+      line(screenWords.fields.environment, event.environment), line(screenWords.fields.customer, event.customer_id && id(idText(event.customer_id))),
       line(screenWords.fields.original, id(event.original_transaction_id)),
       line(screenWords.fields.transaction, id(event.transaction_id)), line(screenWords.fields.product, id(event.product_id))),
     el("h3", {}, screenWords.facts), tree(event.facts),

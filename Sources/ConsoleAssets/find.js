@@ -10,6 +10,9 @@ export const pinnedKey = "rightful.pinned";
 const mostRecent = 12;
 const mostPinned = 30;
 
+// Blanks at the ends of an id are a part of it, and would not be seen.
+export const idText = (id) => id.split(/(^\s+|\s+$)/).map((part) => (part.trim() === "" ? part && el("mark", {}, part) : part));
+
 // Ids alone are kept in the browser, and wiped at sign-out.
 export function read(key) {
   try {

@@ -5,7 +5,7 @@ import { nowhere, replace } from "./address.js";
 import { call, get, mayInEveryApp, path, post } from "./api.js";
 import { announce, el, field, show } from "./dom.js";
 import { screenWords } from "./screenwords.js";
-import { known as whereKnown, seesAll, unremember } from "./find.js";
+import { idText, known as whereKnown, seesAll, unremember } from "./find.js";
 import { eventWords } from "./history.js";
 import { ownerOf } from "./lanes.js";
 import { ownersPage } from "./said.js";
@@ -45,11 +45,14 @@ function untilField(until) {
   return [field(say.until, until, say.untilHint), read];
 }
 
-// An id of which nobody has heard is a slip, more often than not.
+// An id of which nobody has heard is a slip, more often than not, as is a blank that was copied with one.
 async function stranger(view, id) {
   const found = await whereKnown(id);
-  return !found.some((one) => one.environment === view.view.environment)
-    && el("p", { class: "problem" }, screenWords.forms.nobodyKnown(id, seesAll()));
+  return [
+    id.trim() !== id && el("p", { class: "problem" }, screenWords.blanks(id)),
+    !found.some((one) => one.environment === view.view.environment)
+      && el("p", { class: "problem" }, screenWords.forms.nobodyKnown(id, seesAll())),
+  ];
 }
 
 export async function preview(view, command) {
@@ -116,11 +119,13 @@ export function link(view) {
   const kind = choice("kind", Object.entries(say.linkKinds));
   const id = el("input", { id: "linked", required: true, maxlength: 512, autocomplete: "off", spellcheck: "false" });
   const reason = reasonField();
-  const body = () => ({ [kind.value]: id.value.trim(), reason: reason.value.trim() });
+  // The ids that Apple gives have no blanks.
+  const linked = () => (kind.value === "customer_id" ? id.value : id.value.trim());
+  const body = () => ({ [kind.value]: linked(), reason: reason.value.trim() });
   steps(view, say.link, [
     el("p", {}, say.linkText), field(say.linkKind, kind), field(say.linkID, id), field(say.reason, reason, say.reasonHint),
   ], {
-    preview: async () => [await stranger(view, view.view.customer), await stranger(view, `${kind.value === "app_transaction_id" ? "apple:" : ""}${id.value.trim()}`),
+    preview: async () => [await stranger(view, view.view.customer), await stranger(view, `${kind.value === "app_transaction_id" ? "apple:" : ""}${linked()}`),
       await preview(view, { link: body() })],
     run: async (key) => {
       const done = await send(own(view, "link"), { ...body(), ...environment(view) }, key);
@@ -198,7 +203,7 @@ export function transfer(view, originals) {
   // What is nobody's is given by a transfer that is addressed to whoever gets it.
   const body = () => ({
     original_transaction_id: isNobodys() ? id.value.trim() : value(),
-    to: isNobodys() ? view.view.customer : to.value.trim(), reason: reason.value.trim(), ...environment(view),
+    to: isNobodys() ? view.view.customer : to.value, reason: reason.value.trim(), ...environment(view),
   });
   steps(view, say.transfer, [nodes, idField, toField, field(say.reason, reason, say.reasonHint)], {
     preview: async () => [
@@ -257,7 +262,7 @@ export function extend(view, originals) {
       // The days would be another's, for good.
       if (plan.customer_id !== null && !view.isOwn(plan.customer_id)) throw new Error(say.daysOfAnother(plan.customer_id));
       return [
-        el("div", { class: "sides" }, el("h4", {}, plan.product_id, " · ", plan.customer_id === null ? words.ofNobody : apart(plan.customer_id)), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
+        el("div", { class: "sides" }, el("h4", {}, plan.product_id, " · ", plan.customer_id ? el("span", { class: "id" }, idText(plan.customer_id)) : words.ofNobody), el("div", {}, el("h5", {}, say.before), el("p", {}, say.runsUntil(time(plan.expires_at)))),
           el("div", {}, el("h5", {}, say.after), el("p", {}, say.runsUntil(time(plan.would_expire_at))))),
         el("p", { class: "soft" }, say.extendedBefore(plan.extended_within_year)),
         plan.doubts.length > 0 && el("p", { class: "problem" }, say.doubts(plan.doubts)),
@@ -305,7 +310,7 @@ export function forget(view) {
   const names = view.history?.names() ?? [];
   const listed = (done) => [
     names.length > 0 && el("p", { class: "problem" }, say.oneCustomer([customer, ...names])),
-    done.ids && el("ul", { id: "forget-ids" }, done.ids.map((one) => el("li", {}, el("code", {}, one.id), ` ${say.forgetID(one.erased, one.leads_to)}`))),
+    done.ids && el("ul", { id: "forget-ids" }, done.ids.map((one) => el("li", {}, el("code", {}, idText(one.id)), ` ${say.forgetID(one.erased, one.leads_to)}`))),
     el("ul", {}, el("li", {}, say.erases(done.identities, done.evidence)),
       done.shared_app_transactions > 0 && el("li", {}, say.sharedAccounts(done.shared_app_transactions)),
       done.kept_aliases > 0 && el("li", {}, say.keptAliases(done.kept_aliases)),
@@ -314,7 +319,7 @@ export function forget(view) {
     done.charges.length > 0 && [el("p", { class: "problem" }, say.charges), el("ul", {}, done.charges.map((one) => el("li", {},
       el("code", {}, one.original_transaction_id), ` ${say.charge(one.product_id, one.by)}`)))],
   ];
-  steps(view, say.forget, [el("p", { class: "problem" }, say.forgetText), field([say.typed, " ", el("bdi", {}, customer)], typed)], {
+  steps(view, say.forget, [el("p", { class: "problem" }, say.forgetText), field([say.typed, " ", el("span", { class: "id" }, idText(customer))], typed)], {
     preview: async () => listed(await post(own(view, "forget"), body(true))),
     run: async () => {
       const done = await post(own(view, "forget"), body(false));

@@ -2,7 +2,7 @@
 
 import { call, currentSession, get, path, Refusal } from "./api.js";
 import { announce, button, el } from "./dom.js";
-import { environmentTag, isOfAppStore, known, pinnedKey, read, recentKey, seenEnvironments, seesAll } from "./find.js";
+import { environmentTag, idText, isOfAppStore, known, pinnedKey, read, recentKey, seenEnvironments, seesAll } from "./find.js";
 import { screenWords } from "./screenwords.js";
 import { words } from "./words.js";
 
@@ -118,7 +118,7 @@ function nobodysPurchase({ original_transaction_id: id, environment, product_id:
 function list(customers, open) {
   return el("ul", { class: "customers" }, customers.map((one) =>
     el("li", {},
-      button(one.id, () => open({ customer: one.id, environment: one.environment }), { class: "link id" }),
+      button(idText(one.id), () => open({ customer: one.id, environment: one.environment }), { class: "link id" }),
       one.environment === "sandbox" && environmentTag("sandbox"),
       one.by?.length > 0 && el("span", { class: "soft" }, say.by(one.by)))));
 }

@@ -3,6 +3,7 @@
 import { get, may, mayEverywhere, path, post } from "./api.js";
 import { announce, button, el, show, wide } from "./dom.js";
 import { openEvent } from "./event.js";
+import { idText } from "./find.js";
 import { readCheckpoint } from "./proof.js";
 import { millis, timeElement } from "./time.js";
 import { eventWords, kindOf } from "./history.js";
@@ -184,8 +185,8 @@ export class Overview {
   }
 
   customer(id, environment) {
-    if (!may("customers:read")) return el("span", { class: "id" }, id);
-    return button(id, () => this.open({ customer: id, environment }), { class: "link id" });
+    if (!may("customers:read")) return el("span", { class: "id" }, idText(id));
+    return button(idText(id), () => this.open({ customer: id, environment }), { class: "link id" });
   }
 }
 

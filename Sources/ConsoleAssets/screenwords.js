@@ -160,6 +160,7 @@ export const screenWords = {
   },
 
   // Finding
+  blanks: (id) => `“${apart(id)}” begins or ends with a blank, which is a part of the id.`,
   finding: {
     one: (id) => `Found ${id}.`,
     several: (count) => `There are ${count}:`,
@@ -227,7 +228,6 @@ export const screenWords = {
     undone: "Undone.",
     undoneBefore: "It was undone before.",
     maybeDone: "No answer came, so it may have been done. Press again: it is not done twice.",
-    dialogTitle: (title, customer) => `${title} · ${apart(customer)}`,
     purchaseLine: (product, state, end, isAhead, id, whose) => [product, state, end && `${isAhead ? "until" : "since"} ${end}`, id, whose].filter(Boolean).join(" · "),
     undoReason: (position) => `undoes event ${position}, from the console`,
     extendText: "The App Store moves the date on which the subscription renews. That cannot be taken back. It does so twice a year at most.",

@@ -2,6 +2,7 @@
 
 import { Unreachable } from "./api.js";
 import { announce, blame, button, el, openDialog, show } from "./dom.js";
+import { idText } from "./find.js";
 import { stateShape } from "./picture.js";
 import { screenWords } from "./screenwords.js";
 import { grouped, groupSentence } from "./sentence.js";
@@ -90,11 +91,11 @@ export function steps(view, title, fields, { preview, run, finish = () => view.a
     key = newKey();
     show(outcome);
   });
-  openDialog(say.dialogTitle(title, view.view.customer), words.close, form, "command");
+  openDialog([title, " · ", el("span", { class: "id" }, idText(view.view.customer))], words.close, form, "command");
 }
 
 export function sides(list) {
-  return list.map((side) => el("div", { class: "sides" }, el("h4", { class: "id" }, side.customer_id),
+  return list.map((side) => el("div", { class: "sides" }, el("h4", { class: "id" }, idText(side.customer_id)),
     el("div", {}, el("h5", {}, say.before), held(side.before)), el("div", {}, el("h5", {}, say.after), held(side.after))));
 }
 

@@ -67,6 +67,46 @@ struct ConsoleFinderTests {
         }
     }
 
+    @Test("blanks at the ends of an id are a part of it: they are sent, seen and remarked")
+    func blanks() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            for id in ["team 7", "team 7 ", "team 7  "] {
+                let given = try await stage.client.send(
+                    "POST", "/v1/customers/\(id)/actions/grant",
+                    body: Array(#"{"entitlement":"seat","reason":"r"}"#.utf8))
+                #expect(given.status == 200, "\(given.text)")
+            }
+            try await stage.signIn()
+            try await stage.show(stage.ann.id)
+            try await browser.click("#do-transfer")
+            try await stage.foresee([("#to", "team 7 "), ("#reason", "changed their account")])
+            #expect(
+                try await browser.texts("#outcome .problem") == [
+                    "“team 7 ” begins or ends with a blank, which is a part of the id."
+                ])
+            let (_, moved) = try await stage.confirm()
+            #expect(moved["customer_id"] as? String == "team 7 ", "\(moved)")
+            try await stage.closeDialog()
+            // Whose page it is, where a blank more would be another's.
+            try await browser.run("location.hash = 'customer=team%207%20'")
+            try await browser.wait("document.querySelector('#customer')?.textContent === 'team 7 '")
+            try await stage.settle()
+            let widths = try await browser.run(
+                "return [...document.querySelectorAll('#customer mark')].map((one) => one.offsetWidth > 2)")
+            #expect(widths as? [Bool] == [true])
+            try await browser.click("#do-link")
+            try await stage.foresee([("#linked", "team 7  "), ("#reason", "one person")])
+            #expect(try await browser.texts("#outcome h4").map(\.count) == [7, 8])
+            let (_, linked) = try await stage.confirm()
+            #expect(linked["customer_id"] as? String == "team 7  ", "\(linked)")
+            let held = try await stage.client.send("GET", "/v1/customers/team 7  /entitlements").json
+            let names = try #require(held["entitlements"] as? [[String: Any]]).compactMap { $0["id"] as? String }
+            #expect(names.contains("premium") && names.contains("seat"), "\(held)")
+            try await stage.expectCleanConsole()
+        }
+    }
+
     @Test("an answer of Stripe's is called by what it adds, and a refund of a part as that")
     func readings() async throws {
         try await ConsoleStage.with { stage in
