@@ -9,6 +9,8 @@ import { words } from "./words.js";
 
 const say = screenWords.charts;
 const steps = ["day", "week", "month"];
+// In milliseconds: so long figures stand while others are asked for.
+const patience = 1500;
 // What a line says of itself beside its values: all else is what it may be told apart by.
 const notTold = new Set(["figure", "counted", "values", "currency"]);
 const percent = new Intl.NumberFormat(words.locale, { maximumFractionDigits: 1 });
@@ -117,12 +119,22 @@ export class ChartsView {
     this.product.value = product ?? "";
     [this.interval.value, this.from.value, this.to.value] = [interval, day(from), day(to)];
     this.knownAt.value = this.address.knownAt ?? "";
-    this.file.href = addressOf(`v1/charts/${encodeURIComponent(chart)}`, { ...this.query(), format: "csv" });
   }
 
   fail(error) {
+    this.clear();
     this.problem.textContent = error instanceof Unreachable ? words.unreachable : error.message;
     announce(this.problem.textContent);
+  }
+
+  // No figures are left beneath controls that ask for others.
+  clear(instead) {
+    for (const panel of this.panels) panel.close();
+    this.panels = [];
+    this.known.hidden = this.by.disabled = true;
+    this.text.textContent = "";
+    this.file.removeAttribute("href");
+    show(this.host, instead);
   }
 
   async load() {
@@ -132,6 +144,7 @@ export class ChartsView {
     this.aborter = new AbortController();
     this.offer();
     this.main.setAttribute("aria-busy", "true");
+    const overdue = setTimeout(() => this.clear(el("p", { class: "soft" }, words.loading)), patience);
     try {
       const name = this.state.chart;
       const document = await get(`v1/charts/${encodeURIComponent(name)}`, this.query(), this.aborter.signal);
@@ -146,6 +159,7 @@ export class ChartsView {
       if (error.name === "AbortError" || mine !== this.generation) return;
       this.fail(error);
     } finally {
+      clearTimeout(overdue);
       if (mine === this.generation) this.main.removeAttribute("aria-busy");
     }
   }
@@ -161,6 +175,7 @@ export class ChartsView {
     this.known.hidden = this.address.knownAt === null;
     this.known.textContent = this.known.hidden ? "" : words.knownPosition(document.known_at);
     this.text.textContent = say.texts[document.name] ?? "";
+    this.file.href = addressOf(`v1/charts/${encodeURIComponent(document.name)}`, { ...this.query(), format: "csv" });
     const isByCohort = document.lines.length > 0 && document.lines.every((line) => line.cohort !== null && line.cohort !== undefined);
     this.by.disabled = isByCohort;
     show(this.host, isByCohort ? this.cohorts() : this.figures());

@@ -276,6 +276,48 @@ struct ConsoleChartTests {
         }
     }
 
+    @Test("where a chart cannot be had, no figures of another are left beneath the controls, nor a file of them")
+    func refused() async throws {
+        try await with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await show(stage, "churn", "&interval=month")
+            func expectNothing(_ problem: String) async throws {
+                try await browser.wait("#problem", says: problem)
+                #expect(try await browser.count("#panels *, #chart-csv[href]") == 0, "\(problem)")
+                #expect(try await browser.text("#chart-text") == "")
+            }
+            try await browser.run(
+                "window.fetching = window.fetch; window.fetch = () => Promise.reject(new TypeError())")
+            try await choose(browser, "#interval", "week")
+            try await expectNothing("The service cannot be reached")
+            // One that is long in coming.
+            try await browser.run(
+                """
+                window.fetch = async (...asked) => {
+                    await new Promise((go) => { window.letGo = go; });
+                    return window.fetching(...asked);
+                };
+                """)
+            try await choose(browser, "#interval", "month")
+            try await browser.run("window.letGo()")
+            try await settle(stage, "churn")
+            #expect(try await browser.text("#problem") == "")
+            try await choose(browser, "#interval", "week")
+            try await browser.wait("#panels", says: "Loading")
+            #expect(try await browser.count("#panels .panel, #chart-csv[href]") == 0)
+            try await browser.run("window.fetch = window.fetching; window.letGo()")
+            try await settle(stage, "churn")
+            try await expectSame(stage, "churn", ["interval": "week"], "by week")
+            try await browser.type("999999999", into: "#chart-known")
+            try await browser.press(Browser.Keys.enter)
+            try await expectNothing("known_at")
+            try await browser.click("#chart-known-all")
+            try await settle(stage, "churn")
+            try await stage.expectCleanConsole(allowing: ["status of 4"])
+        }
+    }
+
     @Test("the keyboard goes from bar to bar, each says what it is, and on a phone nothing is cut off")
     func keyboard() async throws {
         try await with { stage in
