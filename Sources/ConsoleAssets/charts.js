@@ -5,6 +5,7 @@ import { addressOf, get, Unreachable } from "./api.js";
 import { Bars, intervalText, legend, mostSeries, seriesPatterns } from "./bars.js";
 import { announce, button, el, field, show, wide } from "./dom.js";
 import { screenWords } from "./screenwords.js";
+import { instantOf } from "./time.js";
 import { words } from "./words.js";
 
 const say = screenWords.charts;
@@ -50,7 +51,7 @@ export class ChartsView {
     [this.from, this.to] = [date("chart-from", "from"), date("chart-to", "to")];
     this.knownAt = el("input", {
       type: "text", id: "chart-known", size: 14, maxlength: 40, autocomplete: "off", spellcheck: "false",
-      placeholder: words.knownPlaceholder, onchange: () => this.know(this.knownAt.value.trim() || null),
+      placeholder: words.knownPlaceholder, onchange: () => this.know(this.knownAt.value.trim()),
     });
     this.file = el("a", { id: "chart-csv", class: "button", download: true }, say.file);
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
@@ -65,7 +66,7 @@ export class ChartsView {
         field(say.interval, this.interval), field(say.product, this.product), field(say.from, this.from), field(say.to, this.to),
         field(say.split, this.by),
         field(say.knownAt, this.knownAt, null, el("span", { class: "beside" }, this.knownAt,
-          button(words.everything, () => this.know(null), { id: "chart-known-all", class: "quiet" }))),
+          button(words.everything, () => this.know(""), { id: "chart-known-all", class: "quiet" }))),
         this.file),
       this.problem, this.known, this.text, this.host);
   }
@@ -94,9 +95,20 @@ export class ChartsView {
     for (const panel of this.panels) panel.close();
   }
 
-  know(knownAt) {
-    this.address = { ...this.address, knownAt };
-    this.set({});
+  // A position, or a time as people write it.
+  know(text) {
+    const isPosition = /^\d*$/.test(text);
+    const instant = isPosition ? null : instantOf(text);
+    if (isPosition || instant !== null) {
+      this.address = { ...this.address, knownAt: isPosition ? text || null : new Date(instant).toISOString() };
+      this.set({});
+      return;
+    }
+    // What is asked for so far is not what the field says.
+    this.generation += 1;
+    this.aborter?.abort();
+    this.main.removeAttribute("aria-busy");
+    this.fail(new Error(words.knownIsNothing));
   }
 
   set(change) {
@@ -118,7 +130,7 @@ export class ChartsView {
     show(this.product, el("option", { value: "" }, say.allProducts), [...this.products].sort().map((value) => el("option", { value }, value)));
     this.product.value = product ?? "";
     [this.interval.value, this.from.value, this.to.value] = [interval, day(from), day(to)];
-    this.knownAt.value = this.address.knownAt ?? "";
+    if (document.activeElement !== this.knownAt) this.knownAt.value = this.address.knownAt ?? "";
   }
 
   fail(error) {

@@ -238,6 +238,15 @@ struct ConsoleChartTests {
             try await browser.wait("location.hash.includes('product_id=')")
             try await expectSame(stage, "churn", ["interval": "month", "product_id": product], "of one product")
             let head = try await stage.client.head()
+            // A time is written as on the screen of a customer, and what is none is refused here.
+            try await browser.type("2026-1-2", into: "#chart-known")
+            try await browser.press(Browser.Keys.enter)
+            try await browser.wait("#problem", says: "That is neither a position nor a time")
+            try await browser.type("2026-11-20 19:00", into: "#chart-known")
+            try await browser.press(Browser.Keys.enter)
+            try await browser.wait("decodeURIComponent(location.hash).includes('known_at=2026-11-20T18:00:00.000Z')")
+            let days = try await browser.texts(".controls label")
+            #expect(days.contains("From (days are UTC’s)") && days.contains("To (not included)"), "\(days)")
             try await browser.type("\(head / 2)", into: "#chart-known")
             try await browser.press(Browser.Keys.enter)
             try await browser.wait("#moment", says: "as known up to event \(head / 2)")
@@ -257,12 +266,13 @@ struct ConsoleChartTests {
                 "GET", "/v1/charts/churn", query: query.merging(["format": "csv"]) { $1 })
             #expect(file as? String == table.text)
             // Whoever is sent the address sees the same.
+            try await browser.wait("location.hash.endsWith('known_at=\(head / 2)')")
             let address = try await browser.run("return location.href") as? String
             let seen = try await shown(browser)
             try await browser.open(try #require(URL(string: "about:blank")))
             try await browser.open(try #require(address.flatMap { URL(string: $0) }))
             try await settle(stage, "churn")
-            #expect(try await shown(browser) == seen)
+            #expect(try await shown(browser) == seen, "\(address ?? "")")
             // The other environment, and what is refused.
             try await browser.click("#chart-known-all")
             try await choose(browser, "#environment", "sandbox")
