@@ -75,6 +75,7 @@ export class Bars {
     this.readout = el("p", { class: "bar-readout soft", "aria-live": "polite" }, say.hint);
     this.table = el("details", { class: "table" }, el("summary", {}, words.asTable));
     this.table.addEventListener("toggle", () => this.drawTable());
+    this.place = {};
     const titleID = `panel-${this.number}`;
     this.node = el("section", { class: "card panel", "aria-labelledby": titleID, "data-figure": model.id },
       el("h3", { id: titleID }, model.title), el("p", { class: "big" }, this.headline(), " ", el("small", {}, this.headlineNote())),
@@ -223,6 +224,6 @@ export class Bars {
         el("tbody", {}, shown.map((index) => el("tr", {},
           el("th", { scope: "row" }, intervalText(intervals[index], step), !intervals[index].is_over && el("small", {}, ` ${say.notOver}`)),
           series.map((one) => el("td", {}, this.text(one.values[index]))),
-          hasTotal && el("td", {}, this.text(this.total(index))))))))));
+          hasTotal && el("td", {}, this.text(this.total(index))))))), this.place)));
   }
 }

@@ -28,6 +28,7 @@ export class CatalogView {
     this.keyID = currentSession().key.id;
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
     this.table = el("div", { id: "products" });
+    this.place = {};
     this.policy = el("div", { id: "policy" });
     this.change = el("section", { class: "card", id: "change", "aria-live": "polite", hidden: true });
     show(main, patterns(), el("div", { class: "title" }, el("h2", { id: "catalog" }, words.screen.catalog.title), this.origin = el("span", { class: "tag" })),
@@ -119,7 +120,7 @@ export class CatalogView {
     show(this.table, rows.length === 0 ? el("p", { class: "soft" }, say.empty)
       : paged(rows, 50, words, (shown) => el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": say.products },
         el("table", {}, el("thead", {}, el("tr", {}, [...say.head, ...(this.mayChange ? [say.do] : [])].map((text) => el("th", { scope: "col" }, text)))),
-          el("tbody", {}, shown.map((row) => this.row(row)))))),
+          el("tbody", {}, shown.map((row) => this.row(row))))), this.place),
     this.mayChange && el("div", { class: "buttons" },
       button(say.add, () => this.editProduct(null), { id: "add-product" }), button(say.paste, () => this.pasteWhole(), { id: "paste" })));
     this.drawPolicy();

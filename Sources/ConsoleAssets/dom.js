@@ -128,22 +128,21 @@ export function announce(text) {
   silence = setTimeout(() => { status.textContent = ""; }, heardAfter);
 }
 
-// A list of which a page is shown at a time.
-export function paged(items, size, words, render) {
+// A list of which a page is shown at a time. `place` has its number, for whoever makes the list anew.
+export function paged(items, size, words, render, place = {}) {
   const list = el("div");
-  let page = 0;
-  const draw = () => {
+  const draw = (step) => {
     const last = Math.max(0, Math.ceil(items.length / size) - 1);
-    page = Math.min(Math.max(page, 0), last);
+    const page = place.page = Math.min(Math.max((place.page ?? 0) + step, 0), last);
     const shown = items.slice(page * size, (page + 1) * size);
     show(
       list, render(shown, page * size),
       last > 0 && el("nav", { class: "pages", "aria-label": words.pages },
-        button(words.newer, () => { page -= 1; draw(); }, { "aria-disabled": page === 0 && "true" }),
+        button(words.newer, () => draw(-1), { "aria-disabled": page === 0 && "true" }),
         el("span", {}, words.pageOf(page + 1, last + 1, items.length)),
-        button(words.older, () => { page += 1; draw(); }, { "aria-disabled": page === last && "true" })));
+        button(words.older, () => draw(1), { "aria-disabled": page === last && "true" })));
   };
-  draw();
+  draw(0);
   return list;
 }
 

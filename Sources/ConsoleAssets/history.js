@@ -1,7 +1,7 @@
 // The customer's events: loaded page by page, shown newest first, fifty at a time.
 
 import { get, path } from "./api.js";
-import { el, eventNumber, paged, show } from "./dom.js";
+import { el, eventNumber, paged, show, showChanged } from "./dom.js";
 import { millis, timeElement } from "./time.js";
 import { words } from "./words.js";
 
@@ -60,7 +60,7 @@ export class History {
     this.isWhole = false;
     this.aborter = new AbortController();
     this.node = el("div", { id: "events" }, el("p", { class: "soft" }, words.loading));
-    this.filter = "";
+    this.place = {};
   }
 
   clear() {
@@ -169,7 +169,7 @@ export class History {
     const believed = this.events.slice(0, this.believed ?? this.events.length);
     const hidden = this.events.length - believed.length;
     const newest = believed.reverse();
-    show(this.node,
+    showChanged(this.node,
       hidden > 0 && el("p", { class: "soft", id: "not-known" }, words.notKnownThen(hidden)),
       !this.isWhole && this.events.length >= mostLoaded && el("p", { class: "soft" }, words.onlyFirst(mostLoaded)),
       newest.length === 0 ? el("p", { class: "soft" }, words.noEvents) : paged(newest, 50, words, (shown) =>
@@ -178,7 +178,7 @@ export class History {
           el("span", {}, eventWords(event)),
           el("span", { class: "soft" }, event.product ?? event.entitlement ?? event.original ?? ""),
           el("span", { class: "soft when" }, timeElement(event.occurredAt ?? event.recordedAt),
-            isLate(event) && el("small", {}, ` ${words.recorded} `, timeElement(event.recordedAt))))))));
+            isLate(event) && el("small", {}, ` ${words.recorded} `, timeElement(event.recordedAt)))))), this.place));
   }
 
   close() {

@@ -46,6 +46,21 @@ struct ConsoleLongLifeTests {
             #expect(try await browser.count("#events li") == 50)
             try await browser.click("#events .pages button:last-child")
             try await browser.wait("#events .pages", says: "Page 2 of 200")
+            // Asked for again, what is read stays where it is.
+            try await browser.run(
+                """
+                window.row = document.querySelector("#events li");
+                window.asked = performance.getEntriesByType("resource").length;
+                document.dispatchEvent(new Event("visibilitychange"));
+                """)
+            try await browser.wait(
+                """
+                performance.getEntriesByType("resource").slice(window.asked).filter((one) => /\\/events\\?/.test(one.name)).length > 0
+                    && performance.getEntriesByType("resource").slice(window.asked).some((one) => one.name.includes("/explain"))
+                """)
+            try await stage.settle()
+            #expect(try await browser.text("#events .pages")?.contains("Page 2 of 200") == true)
+            #expect(try await browser.run("return window.row.isConnected") as? Bool == true)
             // Half of it known.
             try await browser.run(
                 """
