@@ -3,7 +3,7 @@
 
 import { nowhere, replace } from "./address.js";
 import { call, get, mayInEveryApp, path, post } from "./api.js";
-import { announce, el, field, show } from "./dom.js";
+import { el, field, show } from "./dom.js";
 import { screenWords } from "./screenwords.js";
 import { idText, known as whereKnown, seesAll, unremember } from "./find.js";
 import { eventWords } from "./history.js";
@@ -279,9 +279,10 @@ export function extend(view, originals) {
 export async function resend(view) {
   const events = view.history.events.toReversed().slice(0, mostEvents);
   const where = el("select", { id: "endpoint", required: true });
+  const unread = el("p", { role: "alert", class: "problem", id: "unread-endpoints" });
   const which = choice("event", [["all", say.resendAll(events.length)],
     ...events.map((event) => [String(event.position), say.eventLine(event.position, eventWords(event))])]);
-  steps(view, say.resend, [el("p", {}, say.resendText), field(say.endpoint, where), field(say.whichEvent, which)], {
+  steps(view, say.resend, [el("p", {}, say.resendText), field(say.endpoint, where), unread, field(say.whichEvent, which)], {
     run: async (key) => {
       const positions = which.value === "all" ? events.map((event) => event.position).toReversed() : [Number(which.value)];
       let count = 0;
@@ -296,7 +297,7 @@ export async function resend(view) {
     const { items } = await get("v1/webhook_endpoints", { limit: 100 });
     show(where, items.map((one) => el("option", { value: one.id }, one.url ?? one.id)));
   } catch (error) {
-    announce(error.message);
+    unread.textContent = error.message || words.unreachable;
   }
 }
 

@@ -50,7 +50,8 @@ export class Overview {
     }
     if (may("admin")) this.parts.push(new Part("endpoints", say.endpoints, (signal) => this.endpoints(signal)));
     if (may("events:read")) this.parts.push(new Part("feed", say.feed, (signal) => this.news(signal)));
-    show(main, el("div", { class: "title" }, el("h2", { id: "overview" }, words.screen.service.title)),
+    this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
+    show(main, el("div", { class: "title" }, el("h2", { id: "overview" }, words.screen.service.title)), this.problem,
       this.parts.length === 0 ? el("p", {}, say.mayNot) : this.parts.map((part) => part.node));
     this.onInput = () => { this.lastInput = Date.now(); };
     for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, this.onInput);
@@ -156,11 +157,13 @@ export class Overview {
   resending(id) {
     const again = button(say.resend, async () => {
       again.ariaDisabled = "true";
+      this.problem.textContent = "";
       try {
         const done = await post(`v1/webhook_endpoints/${path(id)}/actions/redeliver`, { failed: true });
         announce(say.resent(done.deliveries));
       } catch (error) {
-        announce(error.message || words.unreachable);
+        this.problem.textContent = error.message || words.unreachable;
+        again.disabled = false;
       }
     }, { class: "quiet resend", id: `resend-${id}` });
     return again;

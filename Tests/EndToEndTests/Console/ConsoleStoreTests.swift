@@ -279,6 +279,17 @@ struct ConsoleStoreTests {
             #expect(before > 0)
             try await stage.signIn()
             try await stage.show(stage.ann.id)
+            // Where the endpoints cannot be read, that is said where they would be chosen.
+            let refuse = """
+                window.fetching = window.fetch;
+                window.fetch = (url, options) => String(url).includes(arguments[0])
+                    ? Promise.reject(new TypeError()) : window.fetching(url, options);
+                """
+            try await browser.run(refuse, ["webhook_endpoints"])
+            try await browser.click("#do-resend")
+            try await browser.wait("#unread-endpoints", says: "The service cannot be reached")
+            try await browser.run("window.fetch = window.fetching")
+            try await stage.closeDialog()
             try await browser.click("#do-resend")
             try await browser.wait("document.querySelector('#endpoint option')")
             try await browser.run("document.querySelector('#event').value = arguments[0]", ["\(head)"])
@@ -296,7 +307,14 @@ struct ConsoleStoreTests {
             try await stage.closeDialog()
             let then = received()
             try await browser.click("#open-service")
+            try await browser.wait("document.querySelector('#endpoints .resend')")
+            try await browser.run(refuse, ["redeliver"])
             try await browser.click("#endpoints .resend")
+            try await browser.wait("#problem", says: "The service cannot be reached")
+            try await browser.run("window.fetch = window.fetching")
+            try await browser.wait("!document.querySelector('#endpoints .resend').disabled")
+            try await browser.click("#endpoints .resend")
+            try await browser.wait("document.querySelector('#problem').textContent === ''")
             while received() == then, ContinuousClock.now < end { try await Task.sleep(for: .milliseconds(50)) }
             #expect(received() > then)
             try await stage.expectCleanConsole()
