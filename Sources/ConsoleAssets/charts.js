@@ -5,6 +5,7 @@ import { addressOf, get, Unreachable } from "./api.js";
 import { Bars, intervalText, legend, mostSeries, seriesPatterns } from "./bars.js";
 import { announce, button, el, field, show, wide } from "./dom.js";
 import { screenWords } from "./screenwords.js";
+import { fileName, save } from "./saving.js";
 import { instantOf } from "./time.js";
 import { words } from "./words.js";
 
@@ -53,7 +54,10 @@ export class ChartsView {
       type: "text", id: "chart-known", size: 14, maxlength: 40, autocomplete: "off", spellcheck: "false",
       placeholder: words.knownPlaceholder, onchange: () => this.know(this.knownAt.value.trim()),
     });
-    this.file = el("a", { id: "chart-csv", class: "button", download: true }, say.file);
+    this.file = el("a", { id: "chart-csv", class: "button", onclick: (event) => {
+      event.preventDefault();
+      if (this.file.href) save(this.file.href, "text/csv", this.file.download, this.problem);
+    } }, say.file);
     this.problem = el("p", { role: "alert", class: "problem", id: "problem" });
     this.text = el("p", { class: "soft", id: "chart-text" });
     this.known = el("p", { class: "moment", id: "moment", hidden: true });
@@ -166,6 +170,8 @@ export class ChartsView {
       for (const line of document.lines) this.products.add(line.product_id);
       this.offer();
       this.draw();
+      this.file.href = addressOf(`v1/charts/${encodeURIComponent(name)}`, { ...this.query(), format: "csv" });
+      this.file.download = this.fileName();
       announce(say.shown(say.names[name] ?? name));
     } catch (error) {
       if (error.name === "AbortError" || mine !== this.generation) return;
@@ -174,6 +180,14 @@ export class ChartsView {
       clearTimeout(overdue);
       if (mine === this.generation) this.main.removeAttribute("aria-busy");
     }
+  }
+
+  // After what is in it.
+  fileName() {
+    const { name, environment, interval, intervals, known_at: knownAt } = this.document;
+    const { product_id: product } = this.state;
+    return `${[name, environment, interval, intervals[0].from.slice(0, 10), intervals.at(-1).until.slice(0, 10),
+      product && fileName(product), this.address.knownAt && `known-at-${knownAt}`].filter(Boolean).join("-")}.csv`;
   }
 
   draw() {
@@ -187,7 +201,6 @@ export class ChartsView {
     this.known.hidden = this.address.knownAt === null;
     this.known.textContent = this.known.hidden ? "" : words.knownPosition(document.known_at);
     this.text.textContent = say.texts[document.name] ?? "";
-    this.file.href = addressOf(`v1/charts/${encodeURIComponent(document.name)}`, { ...this.query(), format: "csv" });
     const isByCohort = document.lines.length > 0 && document.lines.every((line) => line.cohort !== null && line.cohort !== undefined);
     this.by.disabled = isByCohort;
     show(this.host, isByCohort ? this.cohorts() : this.figures());

@@ -245,8 +245,8 @@ struct ConsoleChartTests {
             try await browser.type("2026-11-20 19:00", into: "#chart-known")
             try await browser.press(Browser.Keys.enter)
             try await browser.wait("decodeURIComponent(location.hash).includes('known_at=2026-11-20T18:00:00.000Z')")
-            let days = try await browser.texts(".controls label")
-            #expect(days.contains("From (days are UTC’s)") && days.contains("To (not included)"), "\(days)")
+            let labels = try await browser.texts(".controls label")
+            #expect(labels.contains("From (days are UTC’s)") && labels.contains("To (not included)"), "\(labels)")
             try await browser.type("\(head / 2)", into: "#chart-known")
             try await browser.press(Browser.Keys.enter)
             try await browser.wait("#moment", says: "as known up to event \(head / 2)")
@@ -259,12 +259,19 @@ struct ConsoleChartTests {
                 [
                     "script": """
                     const done = arguments[arguments.length - 1];
-                    fetch(document.querySelector("#chart-csv").href).then((answer) => answer.text()).then(done);
+                    let blob;
+                    URL.createObjectURL = (one) => { blob = one; return "#"; };
+                    HTMLAnchorElement.prototype.click = async function () { done([this.download, await blob.text()]); };
+                    document.querySelector("#chart-csv").dispatchEvent(new MouseEvent("click", { cancelable: true }));
                     """, "args": [Any](),
                 ])
             let table = try await stage.client.send(
                 "GET", "/v1/charts/churn", query: query.merging(["format": "csv"]) { $1 })
-            #expect(file as? String == table.text)
+            let document = try await stage.client.send("GET", "/v1/charts/churn", query: query)
+            let intervals = try #require(document.json["intervals"] as? [[String: Any]])
+            let days = [intervals.first?["from"], intervals.last?["until"]].map { "\($0 as? String ?? "")".prefix(10) }
+            let name = "churn-production-month-\(days[0])-\(days[1])-\(product)-known-at-\(head / 2).csv"
+            #expect(file as? [String] == [name, table.text])
             // Whoever is sent the address sees the same.
             try await browser.wait("location.hash.endsWith('known_at=\(head / 2)')")
             let address = try await browser.run("return location.href") as? String
@@ -283,6 +290,11 @@ struct ConsoleChartTests {
             try await browser.run("location.hash = 'view=charts&chart=churn&interval=day&from=2020-01-01'")
             try await browser.wait("#problem", says: "more than 400 intervals")
             try await stage.expectCleanConsole(allowing: ["status of 422"])
+            // Where the session has ended, that is said.
+            try await show(stage, "churn", "&interval=month")
+            try await browser.send("DELETE", "cookie", nil)
+            try await browser.click("#chart-csv")
+            try await browser.wait("#sign-in-problem", says: "The session has ended")
         }
     }
 

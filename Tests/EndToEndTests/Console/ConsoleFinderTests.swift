@@ -103,6 +103,17 @@ struct ConsoleFinderTests {
             let held = try await stage.client.send("GET", "/v1/customers/team 7  /entitlements").json
             let names = try #require(held["entitlements"] as? [[String: Any]]).compactMap { $0["id"] as? String }
             #expect(names.contains("premium") && names.contains("seat"), "\(held)")
+            // Files that are called after ids that differ are called differently.
+            let files = try await browser.send(
+                "POST", "execute/async",
+                [
+                    "script": """
+                    const [done, module] = [arguments[arguments.length - 1], document.querySelector("link[href$='history.js']").href];
+                    import(module.replace("history.js", "saving.js")).then(({ fileName }) =>
+                        done(["a/b", "a:b", "a_b", "a=2fb", "é 1"].map(fileName)), (error) => done([String(error)]));
+                    """, "args": [Any](),
+                ])
+            #expect(files as? [String] == ["a=2fb", "a=3ab", "a_b", "a=3d2fb", "é=201"])
             try await stage.expectCleanConsole()
         }
     }
