@@ -63,7 +63,8 @@ export async function grant(view) {
   const names = new Set();
   const list = el("datalist", { id: "entitlements" });
   const entitlement = el("input", { id: "entitlement", list: "entitlements", required: true, maxlength: 100, autocomplete: "off" });
-  const until = el("input", { type: "datetime-local", id: "until" });
+  // Beyond it browsers write years that are no dates.
+  const until = el("input", { type: "datetime-local", id: "until", max: "9999-12-31T23:59" });
   const reason = reasonField();
   const body = () => ({
     entitlement: entitlement.value.trim(), reason: reason.value.trim(),

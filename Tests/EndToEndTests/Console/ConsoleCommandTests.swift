@@ -227,6 +227,10 @@ struct ConsoleCommandTests {
             try await browser.type("r", into: "#reason")
             try await browser.click("#preview")
             try await browser.wait("dialog .problem", says: "until lies in the past")
+            // A year of five digits is no date, and not taken for one.
+            try await browser.run("document.querySelector('#until').value = '12026-01-01T00:00'")
+            let isValid = try await browser.run("return document.querySelector('dialog form').checkValidity()")
+            #expect(isValid as? Bool == false)
             #expect(try await browser.run("return document.querySelector('#reason').value") as? String == "r")
             try await stage.expectCleanConsole(allowing: ["status of 422"])
         }
