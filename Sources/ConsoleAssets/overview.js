@@ -163,7 +163,7 @@ export class Overview {
         announce(say.resent(done.deliveries));
       } catch (error) {
         this.problem.textContent = error.message || words.unreachable;
-        again.disabled = false;
+        again.ariaDisabled = null;
       }
     }, { class: "quiet resend", id: `resend-${id}` });
     return again;

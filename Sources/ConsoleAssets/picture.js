@@ -267,7 +267,7 @@ export class Picture {
         el("th", { scope: "row" }, stretch.name), el("td", {}, stateShape(stretch.state), " ", called(stretch)),
         el("td", {}, timeElement(stretch.from)),
         el("td", {}, stretch.until === null ? words.withoutEnd : timeElement(stretch.until)),
-        el("td", {}, stretch.detail))))))));
+        el("td", {}, stretch.detail)))))), this.place ??= {}));
   }
 }
 
