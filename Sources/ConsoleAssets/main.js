@@ -90,7 +90,7 @@ function warn(text, name) {
 // How somebody signs in comes when nobody is.
 function signInForm(notice, done) {
   const host = el("div", {}, el("p", { role: "alert" }, notice));
-  import("./signin.js").then((module) => show(host, module.signInForm(notice, done)),
+  styled(import("./signin.js")).then((module) => show(host, module.signInForm(notice, done)),
     (error) => show(host, el("p", { role: "alert", class: "problem" }, fileProblem(error))));
   return host;
 }

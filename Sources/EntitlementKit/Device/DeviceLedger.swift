@@ -208,12 +208,6 @@ struct DeviceLedger: Sendable {
 
     // MARK: What the server says
 
-    /// Whether a position is beyond all that the server has told of before, so that what says it is newer than that.
-    func isBeyond(_ position: Int64, in environment: String) -> Bool {
-        let known = memories.filter { $0.answer.environment == environment }.compactMap(\.answer.vouchedPosition).max()
-        return known.map { position > $0 } ?? true
-    }
-
     /// Takes an answer about a customer, and what of the posted statements it answers; returns whether its log lacks what
     /// those before held: it is another one, which has to be told everything again, or has lost something.
     ///

@@ -215,6 +215,14 @@ extension ServerAnswer {
     fileprivate var confirmation: Timestamp? { isVouched ? at : nil }
 }
 
+extension DeviceLedger {
+    /// Whether a position is beyond all that the server has told of before, so that what says it is newer than that.
+    func isBeyond(_ position: Int64, in environment: String) -> Bool {
+        let known = memories.filter { $0.answer.environment == environment }.compactMap(\.answer.vouchedPosition).max()
+        return known.map { position > $0 } ?? true
+    }
+}
+
 extension [StatedTransaction] {
     fileprivate var newest: TransactionFact? {
         self.max { ($0.fact.signedDate ?? .earliest) < ($1.fact.signedDate ?? .earliest) }?.fact

@@ -1,0 +1,54 @@
+import EmbeddedPostgres
+import Foundation
+import Glibc
+import PostgresClient
+import Testing
+
+@Suite("The files of an embedded cluster")
+struct ClusterFilesTests {
+    private let options = EmbeddedCluster.Options(durability: .throwaway, startLimit: .seconds(60))
+
+    @Test("a cluster that was opened to a group, as a volume is at each mount, is closed again before it is served")
+    func openToGroup() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            #expect(chmod(scratch + "/postgres", 0o2770) == 0)
+            let again = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            var status = stat()
+            #expect(stat(scratch + "/postgres", &status) == 0 && status.st_mode & 0o077 == 0)
+            try await again.release()
+        }
+    }
+
+    @Test("a cluster of a version that is too old is refused, rather than that version asked for")
+    func oldVersion() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            try await cluster.release()
+            try Data("12\n".utf8).write(to: URL(fileURLWithPath: scratch + "/postgres/PG_VERSION"))
+            let error = await #expect(throws: EmbeddedPostgresError.self) {
+                _ = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            }
+            #expect(error?.description.contains("15 is the oldest") == true, "\(String(describing: error))")
+        }
+    }
+
+    @Test("a copy of a server that archives its log writes nothing into the archive")
+    func archiving() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch + "/data", options: options)
+            let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+            try await owner.execute(script: "ALTER SYSTEM SET archive_mode = always")
+            #expect(try await cluster.backUp(to: scratch + "/copy").isArchivingStopped)
+            try await cluster.release()
+            let copy = try await EmbeddedCluster.acquire(dataDirectory: scratch + "/copy", options: options)
+            let mode = try await PostgresConnection.connect(copy.ownerConninfo).run {
+                try $0.query("SELECT current_setting('archive_mode')").row(0).text(0)
+            }
+            #expect(mode == "off")
+            #expect(try await !copy.backUp(to: scratch + "/another").isArchivingStopped)
+            try await copy.release()
+        }
+    }
+}
