@@ -35,7 +35,8 @@ export function steps(view, title, fields, { preview, run, finish = () => view.a
       await work();
     } catch (error) {
       tellProblem(error.code === "idempotency_conflict" ? say.undoneBefore : error.message || words.unreachable);
-      const input = form.elements.namedItem(error.param ?? "");
+      // A preview names what is within the command, such as `grant.until`.
+      const input = form.elements.namedItem(error.param?.split(".").at(-1) ?? "");
       if (input) {
         blame(input, problem);
         input.focus();

@@ -125,7 +125,7 @@ struct ConsoleReachTests {
             // What is typed to forget somebody can be taken from the form.
             try await stage.show("سارة-1")
             try await browser.click("#do-forget")
-            try await browser.wait("document.querySelector('dialog label bdi')?.textContent === 'سارة-1'")
+            try await browser.wait("document.querySelector('dialog label .id')?.textContent === 'سارة-1'")
             try await stage.closeDialog()
             try await stage.expectCleanConsole()
         }

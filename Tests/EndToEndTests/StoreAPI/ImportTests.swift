@@ -102,7 +102,8 @@ struct ImportTests {
         #expect(rest.status == 0 && rest.output.contains("250 ids are done"), "\(rest)")
         let events = try await installation.rightful("events").split(separator: "\n")
         #expect(events.count { $0.contains("store_report") } == 250)
-        #expect(stage.production.count(of: "transaction_history") - asked <= 150, "the first page was not read again")
+        // What the store did not answer in time is asked for once more.
+        #expect(stage.production.count(of: "transaction_history") - asked < 200, "the first page was not read again")
         // Half of the store's fifty a second, and what may be saved up in one.
         for kind in ["subscription_statuses", "transaction_history"] {
             let most = stage.production.most(of: kind, within: 4000)
