@@ -1,24 +1,18 @@
+internal import Foundation
 internal import Glibc
 
 /// The directory in which a service keeps what is its own.
 package enum DataDirectory {
     /// Makes it where it is missing, and those above it, for nobody but its owner.
     package static func make(_ path: String) throws(EmbeddedPostgresError) {
-        guard let failure = makeAll(path) else { return }
-        throw EmbeddedPostgresError(
-            .directory, "cannot make the data directory (data_dir) \(path): \(String(cString: strerror(failure)))")
-    }
-
-    /// Returns why that fails, where it does.
-    private static func makeAll(_ path: String) -> Int32? {
-        func make() -> Int32? {
-            guard mkdir(path, 0o700) != 0 else { return nil }
-            let failure = errno
-            var status = stat()
-            return failure == EEXIST && stat(path, &status) == 0 && status.isDirectory ? nil : failure
+        do {
+            try FileManager.default.createDirectory(
+                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            // Foundation's error is for programs; what lies beneath it is the system's, which has words.
+            let cause = (error as? CocoaError)?.underlying as? POSIXError
+            let reason = cause.map { String(cString: strerror($0.code.rawValue)) } ?? error.localizedDescription
+            throw EmbeddedPostgresError(.directory, "cannot make the data directory (data_dir) \(path): \(reason)")
         }
-        guard let failure = make() else { return nil }
-        guard failure == ENOENT, let end = path.lastIndex(of: "/"), end > path.startIndex else { return failure }
-        return makeAll(String(path[..<end])) ?? make()
     }
 }

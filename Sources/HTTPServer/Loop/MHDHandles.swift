@@ -41,43 +41,41 @@ struct MHDConnection {
 
     /// Whether every field has a name that HTTP allows, none speaks of a body, and one at most bears a credential.
     var isPlainlyBodiless: Bool {
-        var found = (isPlain: true, credentials: 0)
-        withUnsafeMutablePointer(to: &found) { found in
-            _ = MHD_get_connection_values_n(
-                pointer, .HEADER_KIND,
-                { found, _, name, nameLength, _, _ in
-                    guard let found = found?.assumingMemoryBound(to: (isPlain: Bool, credentials: Int).self) else {
-                        return .NO
-                    }
-                    let name = UnsafeRawBufferPointer(start: name, count: name == nil ? 0 : nameLength)
-                    if HTTPFraming.bearsCredential(name) { found.pointee.credentials += 1 }
-                    guard HTTPFraming.isToken(name), !HTTPFraming.speaksOfBody(name), found.pointee.credentials < 2
-                    else {
-                        found.pointee.isPlain = false
-                        return .NO
-                    }
-                    return .YES
-                }, found)
+        var (isPlain, credentials) = (true, 0)
+        forEachFieldName { name in
+            if HTTPFraming.bearsCredential(name) { credentials += 1 }
+            isPlain = HTTPFraming.isToken(name) && !HTTPFraming.speaksOfBody(name) && credentials < 2
+            return isPlain
         }
-        return found.isPlain
+        return isPlain
     }
 
     /// How many lines a header field has, whatever the case of its name.
     func count(of name: StaticString) -> Int {
-        var search = (name: name, count: 0)
-        withUnsafeMutablePointer(to: &search) { search in
-            _ = MHD_get_connection_values_n(
-                pointer, .HEADER_KIND,
-                { search, _, name, nameLength, _, _ in
-                    guard let search = search?.assumingMemoryBound(to: (name: StaticString, count: Int).self) else {
-                        return .NO
-                    }
-                    let name = UnsafeRawBufferPointer(start: name, count: name == nil ? 0 : nameLength)
-                    if HTTPFraming.isSame(name, search.pointee.name) { search.pointee.count += 1 }
-                    return .YES
-                }, search)
+        var count = 0
+        forEachFieldName { other in
+            if HTTPFraming.isSame(other, name) { count += 1 }
+            return true
         }
-        return search.count
+        return count
+    }
+
+    /// - Parameter body: says whether to go on.
+    private func forEachFieldName(_ body: (UnsafeRawBufferPointer) -> Bool) {
+        withoutActuallyEscaping(body) { body in
+            var visit = body
+            withUnsafeMutablePointer(to: &visit) { visit in
+                _ = MHD_get_connection_values_n(
+                    pointer, .HEADER_KIND,
+                    { visit, _, name, nameLength, _, _ in
+                        guard let visit = visit?.assumingMemoryBound(to: ((UnsafeRawBufferPointer) -> Bool).self) else {
+                            return .NO
+                        }
+                        let name = UnsafeRawBufferPointer(start: name, count: name == nil ? 0 : nameLength)
+                        return visit.pointee(name) ? .YES : .NO
+                    }, visit)
+            }
+        }
     }
 
     /// What a request's method is called.
