@@ -110,10 +110,10 @@ package final class LedgerWriter: Sendable {
     package func renewReadLease() async { await readLease.renew(through: pool) }
 
     /// Who has kept appends waiting in vain again and again, and holds the log as far as is known; `nil`: nobody.
-    package var holder: LogHolder? { locked.obstacle.holder }
+    package var holder: LogHolder? { locked.obstacles.holder }
 
-    /// The same, once it was looked whether that has ended.
-    package func lookForHolder() async throws -> LogHolder? { try await locked.obstacle.look(through: pool) }
+    /// What keeps appends from the log, once it was looked whether whoever holds it still does; `nil`: nothing, as far as is known.
+    package func lookForObstacle() async throws -> AppendObstacle? { try await locked.obstacles.look(through: pool) }
 
     /// Says that an orderly stop has begun: what fails from now on because the connection is lost is not tried again.
     package func beginEnding() { locked.end() }

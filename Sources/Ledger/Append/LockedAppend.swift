@@ -12,7 +12,7 @@ struct LockedAppend: Sendable {
     /// Compared with the database's under the lock.
     let clock: LedgerClock?
     let report: @Sendable (LedgerWriter.BatchReport) -> Void
-    let obstacle = AppendObstacle()
+    let obstacles = ObstacleWatch()
     private let isEnding = Flag()
 
     private final class Flag: Sendable {
@@ -31,7 +31,7 @@ struct LockedAppend: Sendable {
         let start = clock.now
         do {
             let plan = try await write(batch.map(\.event), inDoubt: inDoubt)
-            obstacle.clear()
+            obstacles.clear()
             report(
                 LedgerWriter.BatchReport(
                     requests: batch.count, events: plan.events.count, base: plan.base.mark, end: plan.head.mark,
@@ -61,7 +61,7 @@ struct LockedAppend: Sendable {
             do {
                 let outcome =
                     if isHeld {
-                        try await obstacle.watching(through: pool) { try await run(batch, inDoubt: inDoubt, in: $0) }
+                        try await obstacles.watching(through: pool) { try await run(batch, inDoubt: inDoubt, in: $0) }
                     } else {
                         try await run(batch, inDoubt: inDoubt)
                     }
@@ -83,7 +83,8 @@ struct LockedAppend: Sendable {
             // A server that says nothing keeps each attempt waiting for half a minute.
             let isLast = failure.kind == .connection && isEnding.value.load(ordering: .relaxed)
             guard attempt < limits.attempts, !isLast else {
-                guard isHeld, let holder = obstacle.holder else { throw failure }
+                if failure.kind == .outOfService { obstacles.note(refusal: failure) }
+                guard isHeld, let holder = obstacles.holder else { throw failure }
                 throw LedgerError(.unavailable, "appending to the log: \(holder) (\(failure))")
             }
             // Longer than the pool refuses at once after a failure to connect.
@@ -93,7 +94,7 @@ struct LockedAppend: Sendable {
     }
 
     private func run(
-        _ batch: [PreparedEvent], inDoubt: AppendPlan?, in session: AppendObstacle.Session? = nil
+        _ batch: [PreparedEvent], inDoubt: AppendPlan?, in session: ObstacleWatch.Session? = nil
     ) async throws -> AppendTransaction.Outcome {
         try await pool.withConnection { [memory, lease, now, clock] connection in
             session?.use(connection)

@@ -27,6 +27,8 @@ package struct WorkFailure: Sendable, Hashable {
 package struct WorkFailures: Sendable {
 
     private static let work = "looking after what fails in the background"
+    /// The name, in SQL, of what the row that only keeps room is about.
+    private static let noWork = "''"
 
     private let pool: PostgresPool
 
@@ -59,10 +61,21 @@ package struct WorkFailures: Sendable {
     }
 
     /// Forgets what a machine's earlier services noted: whatever still fails is noted again.
-    package func clear(on host: String) async throws {
+    ///
+    /// A row without a failure keeps the table's first page in being, so that what fails for want of room on the disk finds
+    /// room there.
+    package func begin(on host: String) async throws {
         try await pool.run(doing: Self.work) { connection in
-            _ = try connection.query(
-                "DELETE FROM work_failure WHERE ledger_id = $1 AND host = $2", [.int(ledgerID), .text(host)])
+            _ = try connection.pipeline([
+                PostgresStatement(
+                    "DELETE FROM work_failure WHERE ledger_id = $1 AND host = $2 AND work <> \(Self.noWork)",
+                    [.int(ledgerID), .text(host)]),
+                PostgresStatement(
+                    """
+                    INSERT INTO work_failure (ledger_id, work, host, since, last_at, reason)
+                    VALUES ($1, \(Self.noWork), \(Self.noWork), now(), 'infinity', '') ON CONFLICT DO NOTHING
+                    """, [.int(ledgerID)]),
+            ])
         }
     }
 
@@ -70,9 +83,11 @@ package struct WorkFailures: Sendable {
     package func list() async throws -> [WorkFailure] {
         try await pool.run(doing: Self.work) { connection in
             try connection.query(
-                "SELECT work, host, since, last_at, reason FROM work_failure "
-                    + "WHERE ledger_id = $1 AND last_at > now() - interval '2 hours' ORDER BY work, host",
-                [.int(ledgerID)]
+                """
+                SELECT work, host, since, last_at, reason FROM work_failure
+                WHERE ledger_id = $1 AND last_at > now() - interval '2 hours' AND work <> \(Self.noWork)
+                ORDER BY work, host
+                """, [.int(ledgerID)]
             ).rows.map { row in
                 WorkFailure(
                     work: try row.text(0), host: try row.text(1), since: try row.instant(2),

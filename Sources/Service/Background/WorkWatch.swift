@@ -4,7 +4,7 @@ package import Ledger
 package actor WorkWatch {
     /// What a service does besides answering.
     package enum Work: String, Sendable, CaseIterable {
-        /// Recording anything, which somebody else's transaction may keep from going on.
+        /// Recording anything, which somebody else's transaction, or a full disk, may keep from going on.
         case appends
         case views
         case remarks
@@ -47,7 +47,7 @@ package actor WorkWatch {
     }
 
     /// Forgets what an earlier service of this machine noted.
-    package func begin() async { try? await failures.clear(on: host) }
+    package func begin() async { try? await failures.begin(on: host) }
 
     /// Does some work; returns what came of it, `nil` where it failed.
     ///

@@ -135,7 +135,7 @@ struct Problem: Error, Sendable {
                 "Another request was sent under this Idempotency-Key in the last 24 hours; use a new key.",
                 param: "Idempotency-Key")
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
-            self = .unavailable("The ledger cannot be reached at the moment.")
+            self = .unavailable("The ledger cannot be reached at the moment, or cannot be written to.")
             cause = error.description
         case let error as LedgerError where error.code == .notReady:
             self = .unavailable(error.description)

@@ -42,6 +42,7 @@ package final class Metrics: Sendable {
         var headPosition: Int64?
         var clockSkewMilliseconds: Int64 = 0
         var logAheadMilliseconds: Int64 = 0
+        var areAppendsFailing = false
         var routes: [RouteCounters] = []
         var streams = StreamGauges()
         var webStreams = StreamGauges()
@@ -65,6 +66,11 @@ package final class Metrics: Sendable {
                 "How far the last event is dated after the clock, because one was ahead; 0 up to 2 s, which count for nothing."
             )
             page.sample("rightful_log_ahead_seconds", [], String(Double(logAheadMilliseconds) / 1000))
+            page.family(
+                "rightful_appends_failing", "gauge",
+                "1 while nothing can be recorded: the database refused what came last, or somebody's transaction holds the log."
+            )
+            page.sample("rightful_appends_failing", [], areAppendsFailing ? "1" : "0")
             streams.merging(webStreams).write(to: &page)
             if !owedLookups.isEmpty {
                 let name = "rightful_stripe_lookups_owed"
@@ -142,6 +148,11 @@ package final class Metrics: Sendable {
     /// How far the last event is dated after the clock; 0 where it is not.
     func noteLogAhead(milliseconds: Int64) {
         state.withLock { $0.logAheadMilliseconds = milliseconds }
+    }
+
+    /// Whether nothing can be recorded, because somebody's transaction holds the log, or the database refused what came last.
+    package func noteAppends(areFailing: Bool) {
+        state.withLock { $0.areAppendsFailing = areFailing }
     }
 
     /// Shows how the store's streams stand, and how far its history was read.

@@ -126,7 +126,7 @@ struct LedgerParts: Sendable {
     func work(_ watch: WorkWatch, signing passKeys: PassKeyFiles) -> [BackgroundWork] {
         let pool = session.pool
         var work: [BackgroundWork] = [
-            appending.run, { await lookForHolder(watch) },
+            appending.run, { await lookForObstacle(watch) },
             BackgroundProjections(
                 rebuilder: Rebuilder(pool: pool, limits: Self.rebuildLimits), views: ViewProjector(pool: pool),
                 seen: SeenProjector(pool: pool), tree: TreeProjector(pool: pool), charts: ChartProjector(pool: pool),
@@ -146,11 +146,13 @@ struct LedgerParts: Sendable {
         return work
     }
 
-    /// Says who holds the log, as long as somebody keeps everything from being recorded.
-    private func lookForHolder(_ watch: WorkWatch) async {
+    /// Says what keeps everything from being recorded, as long as something does.
+    private func lookForObstacle(_ watch: WorkWatch) async {
         while !Task.isCancelled {
             await watch.watch(.appends) {
-                if let holder = try await writer.lookForHolder() { throw holder }
+                let obstacle = try await writer.lookForObstacle()
+                metrics.noteAppends(areFailing: obstacle != nil)
+                if let obstacle { throw obstacle }
             }
             try? await Task.sleep(for: .milliseconds(500))
         }

@@ -32,9 +32,9 @@ struct LogHolderTests {
         let words = "session \(process) of the role rightful (forgotten"
         #expect(error?.code == .unavailable)
         #expect(error?.description.contains(words) == true, "\(String(describing: error))")
-        #expect(try await writer.lookForHolder()?.description.contains(words) == true)
+        #expect(try await writer.lookForObstacle()?.description.contains(words) == true)
         try await holder.execute(script: "COMMIT")
-        #expect(try await writer.lookForHolder() == nil)
+        #expect(try await writer.lookForObstacle() == nil)
         #expect(writer.holder == nil)
         _ = try await writer.append(.grant("third", of: "pro", to: "ann"))
         _ = await waiting.result

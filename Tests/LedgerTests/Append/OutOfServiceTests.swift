@@ -47,9 +47,14 @@ struct OutOfServiceTests {
         #expect(codes == Array(repeating: .unavailable, count: 256))
         let attempts = try await owner.run { try $0.query("SELECT last_value FROM attempt").row(0).int(0) }
         #expect(attempts < 64, "they were tried in batches, and not again one by one")
+        let obstacle = try await writer.lookForObstacle()
+        let words = sqlState == "25006" ? "only reads" : "(SQLSTATE \(sqlState))"
+        #expect(obstacle?.description.contains(words) == true, "\(String(describing: obstacle))")
+        #expect(writer.holder == nil)
 
         try await owner.execute(script: "DROP TRIGGER refuse ON event")
         for draft in drafts.prefix(3) { _ = try await writer.append(draft) }
+        #expect(try await writer.lookForObstacle() == nil)
         #expect(try await LedgerReader(pool: database.pool(), now: { .latest }).status().position > 0)
     }
 

@@ -49,6 +49,27 @@ struct WorkWatchTests {
         #expect(left.map(\.host) == ["there"] && left.first?.reason.count == 1000)
     }
 
+    @Test("what fails for want of room on the disk finds room in a page that is there already")
+    func room() async throws {
+        let rig = try await ServiceRig.make()
+        let failures = WorkFailures(pool: rig.pool)
+        let owner = try await rig.database.owner()
+        func size() async throws -> Int64? {
+            try await owner.run { try $0.query("SELECT pg_relation_size('work_failure')").first?.int(0) }
+        }
+        try await failures.note("appends", on: "here", reason: "old")
+        for _ in 1...2 {
+            await rig.watch().begin()
+            #expect(try await failures.list().isEmpty)
+            // It gives empty pages back to the system.
+            try await owner.execute(script: "VACUUM work_failure")
+            #expect(try await size() == 8192)
+            try await failures.note("appends", on: "here", reason: "full")
+            #expect(try await size() == 8192)
+            #expect(try await failures.list().map(\.reason) == ["full"])
+        }
+    }
+
     @Test("while the database is away nothing is noted")
     func databaseAway() async throws {
         let rig = try await ServiceRig.make()
