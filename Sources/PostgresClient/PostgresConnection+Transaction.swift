@@ -5,8 +5,6 @@ package enum TransactionMode: String, Sendable {
     case readCommitted = "ISOLATION LEVEL READ COMMITTED"
     case readCommittedReadOnly = "ISOLATION LEVEL READ COMMITTED READ ONLY"
     case repeatableReadReadOnly = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
-    case repeatableRead = "ISOLATION LEVEL REPEATABLE READ"
-    case serializable = "ISOLATION LEVEL SERIALIZABLE"
 }
 
 extension PostgresConnection {

@@ -232,7 +232,9 @@ extension LedgerReader {
         WITH RECURSIVE known AS MATERIALIZED (
             \(known)
         ), named (number, environment, own, kind, original, position) AS (
-            \(OwnershipQuery.names(of: "known", kinds: "0, 2, 3", generalKinds: "2, 3"))
+            \(OwnershipQuery.names(
+                of: "known", kinds: NameKind.list(.owner, .ownership, .report),
+                generalKinds: NameKind.list(.ownership, .report)))
         )
         SELECT 0::smallint, NULL::bigint, position, NULL::smallint, NULL::smallint, NULL::timestamptz, hash
         FROM ledger_head WHERE ledger_id = $1
@@ -243,18 +245,20 @@ extension LedgerReader {
         FROM known CROSS JOIN LATERAL (
             SELECT name.environment, min(name.position) AS position FROM event_name AS name
             WHERE name.ledger_id = $1 AND name.identity = known.identity AND name.environment IN (1, 2)
-                AND name.environment <> known.environment AND name.kind IN (0, 2, 3)
+                AND name.environment <> known.environment
+                AND name.kind IN (\(NameKind.list(.owner, .ownership, .report)))
             GROUP BY name.environment
         ) AS other
         UNION ALL
         SELECT 3, named.number, event.position, event.environment, event.source, event.recorded_at, event.facts
         FROM named \(Statements.search(
             "SELECT * FROM event WHERE event.ledger_id = $1 AND event.position = named.position", as: "event"))
-        WHERE named.kind IN (2, 3)
+        WHERE named.kind IN (\(NameKind.list(.ownership, .report)))
         UNION ALL
         (SELECT 3, part.number, event.position, event.environment, event.source, event.recorded_at, event.facts
         FROM (
-            SELECT DISTINCT number, environment, original FROM named WHERE original <> '' AND kind IN (0, 2)
+            SELECT DISTINCT number, environment, original FROM named
+            WHERE original <> '' AND kind IN (\(NameKind.list(.owner, .ownership)))
         ) AS part
         \(Statements.search(
             """

@@ -22,6 +22,9 @@ enum NameKind: Int16, Sendable {
         case .ownership, .report, .part: false
         }
     }
+
+    /// Kinds as SQL has them in a list.
+    static func list(_ kinds: NameKind...) -> String { kinds.map { String($0.rawValue) }.joined(separator: ", ") }
 }
 
 /// One row of `event_name`, its position aside.

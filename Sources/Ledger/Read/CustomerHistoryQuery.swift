@@ -95,17 +95,20 @@ struct CustomerHistoryQuery {
                 \(OwnershipQuery.neighbours(upTo: "$4"))
             ), named AS MATERIALIZED (
                 SELECT DISTINCT name.environment, name.kind, name.original_transaction_id AS original,
-                    CASE WHEN name.kind IN (2, 3) THEN name.position END AS position
+                    CASE WHEN name.kind IN (\(NameKind.list(.ownership, .report))) THEN name.position END AS position
                 FROM person \(Statements.search(
                     """
                     SELECT * FROM event_name AS stored
                     WHERE stored.ledger_id = $1 AND stored.identity = person.identity
-                        AND stored.environment IN (0, $3) AND stored.kind IN (0, 2, 3) AND stored.position <= $4
+                        AND stored.environment IN (0, $3)
+                        AND stored.kind IN (\(NameKind.list(.owner, .ownership, .report))) AND stored.position <= $4
                     """, as: "name"))
             ), found (position) AS (
                 SELECT named.position FROM named WHERE named.position IS NOT NULL
                 UNION
-                SELECT event.position FROM (SELECT DISTINCT original FROM named WHERE original <> '' AND kind IN (0, 2)) AS part
+                SELECT event.position FROM (
+                    SELECT DISTINCT original FROM named
+                    WHERE original <> '' AND kind IN (\(NameKind.list(.owner, .ownership)))) AS part
                 \(isOfProduct)
                 \(Statements.search(
                     """

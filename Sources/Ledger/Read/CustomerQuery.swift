@@ -96,7 +96,7 @@ enum CustomerQuery {
             SELECT position, facts, recorded_at FROM event
             WHERE event.ledger_id = $1 AND event.position = named.position
             """, as: "event"))
-        WHERE named.kind = 2 AND named.original = ''
+        WHERE named.kind = \(NameKind.ownership.rawValue) AND named.original = ''
         """
 
     /// Runs the statement and joins what it finds.

@@ -72,12 +72,12 @@ extension LedgerReader {
             let people = try Self.people(of: customer, environment, on: connection)
             let rows = try connection.query(
                 """
-                SELECT name.original_transaction_id, bool_or(name.kind = 2)
+                SELECT name.original_transaction_id, bool_or(name.kind = \(NameKind.ownership.rawValue))
                 FROM unnest($2::bigint[]) AS person (identity) \(Statements.search(
                     """
                     SELECT kind, original_transaction_id FROM event_name AS stored
                     WHERE stored.ledger_id = $1 AND stored.identity = person.identity AND stored.environment = $3
-                        AND stored.kind IN (0, 2) AND stored.original_transaction_id <> ''
+                        AND stored.kind IN (\(NameKind.list(.owner, .ownership))) AND stored.original_transaction_id <> ''
                     """, as: "name"))
                 GROUP BY name.original_transaction_id
                 """, [.int(ledgerID), .intArray(people.now.map(\.number)), .int2(environment.number)]
@@ -100,7 +100,7 @@ extension LedgerReader {
                         """
                         SELECT position FROM event_name AS stored
                         WHERE stored.ledger_id = $1 AND stored.identity = key.number AND stored.environment IN (0, $4)
-                            AND stored.kind IN (2, 3) AND stored.position > $2
+                            AND stored.kind IN (\(NameKind.list(.ownership, .report))) AND stored.position > $2
                         """, as: "name"))
                     UNION
                     SELECT link FROM unnest($8::bigint[]) AS link WHERE link > $2

@@ -96,7 +96,8 @@ package struct LedgerReader: Sendable {
                     SELECT FROM event_name AS name
                     WHERE name.ledger_id = $1
                         AND name.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
-                        AND name.environment = other.environment AND name.kind IN (0, 2, 3) AND name.position <= $4
+                        AND name.environment = other.environment
+                        AND name.kind IN (\(NameKind.list(.owner, .ownership, .report))) AND name.position <= $4
                     LIMIT 1) AS known
                 ORDER BY 1
                 """,

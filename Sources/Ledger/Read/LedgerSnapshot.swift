@@ -84,7 +84,7 @@ extension LedgerReader {
                     WHERE event.ledger_id = $1 AND event.position = name.position AND event.type = 'drift'
                         AND event.source = \(EventSource.device.number)
                     """, as: "event"))
-                WHERE name.ledger_id = $1 AND name.environment = $3 AND name.kind = 3
+                WHERE name.ledger_id = $1 AND name.environment = $3 AND name.kind = \(NameKind.report.rawValue)
                     AND name.identity = (SELECT identity FROM identity WHERE ledger_id = $1 AND value = $2)
                 ORDER BY event.position DESC LIMIT $4
                 """,

@@ -39,8 +39,11 @@ enum OwnershipQuery {
     /// - Parameters:
     ///   - people: rows with columns `number`, `environment`, `own` and `identity`.
     ///   - kinds: the kinds of names wanted under original transactions, as a list.
-    ///   - generalKinds: those wanted of names under none; 2 must be one of them.
-    static func names(of people: String, kinds: String = "0, 2", generalKinds: String = "2") -> String {
+    ///   - generalKinds: those wanted of names under none; `ownership` must be one of them.
+    static func names(
+        of people: String, kinds: String = NameKind.list(.owner, .ownership),
+        generalKinds: String = NameKind.list(.ownership)
+    ) -> String {
         func names(of person: String, _ rows: String) -> String {
             Statements.search(
                 """
@@ -68,7 +71,7 @@ enum OwnershipQuery {
                 """, as: "event"))
             CROSS JOIN LATERAL (VALUES (event.identity), (event.other_identity)) AS neighbour (identity)
             \(names(of: "neighbour", "named"))
-            WHERE named.kind = 2 AND named.original = ''
+            WHERE named.kind = \(NameKind.ownership.rawValue) AND named.original = ''
             """
     }
 
@@ -79,7 +82,8 @@ enum OwnershipQuery {
             """
             SELECT position FROM event_name AS stored
             WHERE stored.ledger_id = $1 AND stored.identity = person.identity
-                AND stored.environment = ANY (ARRAY[0::smallint, person.environment]) AND stored.kind = 2
+                AND stored.environment = ANY (ARRAY[0::smallint, person.environment])
+                AND stored.kind = \(NameKind.ownership.rawValue)
                 AND stored.original_transaction_id = '' \(position.map { "AND stored.position <= \($0)" } ?? "")
             """, as: "name")
     }
@@ -195,7 +199,7 @@ enum OwnershipQuery {
             CROSS JOIN LATERAL (
                 SELECT max(position) AS position FROM event_name AS name
                 WHERE name.ledger_id = $1 AND name.identity = known.identity AND name.environment IN (0, 1, 2)
-                    AND name.kind IN (2, 3)
+                    AND name.kind IN (\(NameKind.list(.ownership, .report)))
             ) AS named
             WHERE named.position IS NOT NULL
             """, [.int(ledgerID), .textArray(customers)])

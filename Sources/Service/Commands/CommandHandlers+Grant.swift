@@ -1,5 +1,6 @@
 import EntitlementAPI
 import EntitlementCore
+import Foundation
 import HTTPServer
 import Ledger
 
@@ -89,11 +90,9 @@ extension CommandHandlers {
                 unchangedSince: UnchangedSince(snapshot.mark, customers: [holder])))
     }
 
-    /// 128 random bits: what nobody can guess, and nobody was given twice.
+    /// An id that nobody can guess, and nobody was given before.
     private static func newGrantID() -> String {
-        var random = SystemRandomNumberGenerator()
-        let bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-        return "grant_" + bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        "grant_" + UUID().uuidString.replacing("-", with: "").lowercased()
     }
 
     private func grantAnswer(_ position: Int64, unknown: [String]) async throws -> HTTPResponse {

@@ -1,5 +1,6 @@
 import AppStoreServer
 package import EntitlementCore
+import Foundation
 package import Ledger
 
 /// Why no extension was sent, or what came of it that is no success.
@@ -274,7 +275,7 @@ package struct StoreExtension: Sendable {
             return Begun(position: position, recordedAt: recordedAt, wish: wish, isOfAnotherCommand: true)
         }
         if !again { try checkPause(known, now: now) }
-        let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: Self.newUUID())
+        let wish = RenewalExtension(days: days, reason: reason, requestIdentifier: UUID().uuidString.lowercased())
         var draft = EventDraft(
             StoreRequestFact(
                 bundleID: known.app, originalTransactionID: known.original, content: .renewalExtension(wish),
@@ -295,16 +296,6 @@ package struct StoreExtension: Sendable {
                 "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "
                     + "at it again first")
         }
-    }
-
-    /// A random UUID, in lower case (RFC 9562, version 4).
-    private static func newUUID() -> String {
-        var random = SystemRandomNumberGenerator()
-        var bytes = (0..<16).map { _ in UInt8.random(in: .min ... .max, using: &random) }
-        bytes[6] = bytes[6] & 0x0F | 0x40
-        bytes[8] = bytes[8] & 0x3F | 0x80
-        let hex = bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
-        return [0..<4, 4..<6, 6..<8, 8..<10, 10..<16].map { hex[$0].joined() }.joined(separator: "-")
     }
 
     /// What a command that is sent again has begun before, and what came of it.

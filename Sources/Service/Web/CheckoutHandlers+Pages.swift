@@ -165,19 +165,26 @@ extension CheckoutHandlers {
         _ order: StripeCheckoutOrder, _ sale: CheckoutSale, number: Int, _ shop: StripeShop,
         _ environment: StoreEnvironment, until end: ContinuousClock.Instant
     ) async throws -> StripeCheckoutSession {
-        for attempt in 1... {
-            let isLast = attempt == Self.pagesAskedFor
-            let identity = "\(sale.key)\n\(number)\n\(attempt)\n\(order.description)"
+        for attempt in 1..<Self.pagesAskedFor {
             do {
-                let body = try await shop.client.send(
-                    order.request(idempotencyKey: context.sha256(Array(identity.utf8)).hex), within: end - .now)
-                let session = try StripeCheckoutSession(answer: body, in: environment)
-                let isOver = isOver(session.expiresAt)
-                if !isOver || isLast { return session }
-            } catch let error as StripeAPIError where (error.status ?? 0) >= 500 && !isLast {
+                let page = try await page(order, sale, number: number, attempt: attempt, shop, environment, until: end)
+                if !isOver(page.expiresAt) { return page }
+            } catch let error as StripeAPIError where (error.status ?? 0) >= 500 {
                 continue
             }
         }
-        preconditionFailure("the last page is returned, or its failure thrown")
+        return try await page(
+            order, sale, number: number, attempt: Self.pagesAskedFor, shop, environment, until: end)
+    }
+
+    /// Asks for a page under a key of its own.
+    private func page(
+        _ order: StripeCheckoutOrder, _ sale: CheckoutSale, number: Int, attempt: Int, _ shop: StripeShop,
+        _ environment: StoreEnvironment, until end: ContinuousClock.Instant
+    ) async throws -> StripeCheckoutSession {
+        let identity = "\(sale.key)\n\(number)\n\(attempt)\n\(order.description)"
+        let body = try await shop.client.send(
+            order.request(idempotencyKey: context.sha256(Array(identity.utf8)).hex), within: end - .now)
+        return try StripeCheckoutSession(answer: body, in: environment)
     }
 }

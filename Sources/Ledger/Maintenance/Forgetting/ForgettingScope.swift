@@ -224,7 +224,7 @@ package struct ForgettingScope: Sendable {
                     AND event.other_identity = candidate.number AND event.identity <> ALL ($3)
                 JOIN identity ON identity.ledger_id = $1 AND identity.identity = event.identity
                 WHERE name.ledger_id = $1 AND name.identity = candidate.number
-                    AND name.environment IN (1, 2) AND name.kind = 1)
+                    AND name.environment IN (1, 2) AND name.kind = \(NameKind.besideToken.rawValue))
             """,
             [
                 .int(ledgerID), .intArray(candidates.map(\.number).sorted()),
@@ -242,7 +242,7 @@ package struct ForgettingScope: Sendable {
             """
             SELECT DISTINCT event.position, event.facts FROM unnest($2::bigint[]) AS candidate (number)
             JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = candidate.number
-                AND name.environment IN (1, 2) AND name.kind = 1
+                AND name.environment IN (1, 2) AND name.kind = \(NameKind.besideToken.rawValue)
             JOIN event ON event.ledger_id = $1 AND event.environment = name.environment
                 AND event.original_transaction_id = name.original_transaction_id AND event.transaction_id IS NULL
             """, [.int(ledgerID), .intArray(candidates.map(\.number).sorted())]
@@ -263,9 +263,10 @@ package struct ForgettingScope: Sendable {
             SELECT DISTINCT name.environment, name.kind, name.original_transaction_id AS original, name.position
             FROM unnest($2::bigint[]) AS key (number)
             JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
-                AND name.environment IN (0, 1, 2) AND name.kind IN (0, 1, 2, 3)
+                AND name.environment IN (0, 1, 2)
+                AND name.kind IN (\(NameKind.list(.owner, .besideToken, .ownership, .report)))
         ), own (position) AS (
-            SELECT position FROM name WHERE kind IN (2, 3)
+            SELECT position FROM name WHERE kind IN (\(NameKind.list(.ownership, .report)))
             UNION
             SELECT event.position FROM (SELECT DISTINCT environment, original FROM name WHERE original <> '') AS part
             JOIN event ON event.ledger_id = $1 AND event.environment = part.environment
@@ -283,7 +284,8 @@ package struct ForgettingScope: Sendable {
             SELECT DISTINCT event.environment, event.original_transaction_id, event.facts
             FROM unnest($2::bigint[]) AS key (number)
             JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
-                AND name.environment IN (1, 2) AND name.kind = 0 AND name.original_transaction_id <> ''
+                AND name.environment IN (1, 2)
+                AND name.kind = \(NameKind.owner.rawValue) AND name.original_transaction_id <> ''
             JOIN event ON event.ledger_id = $1 AND event.position = name.position
             """, [.int(ledgerID), .intArray(identities)]
         ).rows

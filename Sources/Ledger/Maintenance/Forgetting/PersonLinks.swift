@@ -30,7 +30,8 @@ struct PersonLinks {
                 SELECT DISTINCT event.position, event.recorded_at, event.facts, event.environment
                 FROM unnest($2::bigint[]) AS key (number)
                 JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
-                    AND name.environment IN (0, 1, 2) AND name.kind = 2 AND name.original_transaction_id = ''
+                    AND name.environment IN (0, 1, 2)
+                    AND name.kind = \(NameKind.ownership.rawValue) AND name.original_transaction_id = ''
                 JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
                 """, [.int(ledgerID), .intArray(fresh.map(\.number).sorted())]
             ).rows
@@ -127,7 +128,7 @@ struct PersonLinks {
         try named(
             identities, in: environments,
             """
-            name.kind = 0 OR name.kind = 2 AND EXISTS (
+            name.kind = \(NameKind.owner.rawValue) OR name.kind = \(NameKind.ownership.rawValue) AND EXISTS (
                 SELECT FROM event WHERE event.ledger_id = $1 AND event.position = name.position
                     AND event.type <> 'linked')
             """, on: connection)
@@ -138,8 +139,11 @@ struct PersonLinks {
         among identities: Set<IdentityRef>, on connection: isolated PostgresConnection
     ) throws -> Set<IdentityRef> {
         // Nearly none has any, and each of these takes several statements.
-        try named(identities, in: [nil] + StoreEnvironment.allCases, "name.kind = 2", on: connection)
-            .filter { try PersonLinks(of: $0, on: connection).isLinked }
+        try named(
+            identities, in: [nil] + StoreEnvironment.allCases, "name.kind = \(NameKind.ownership.rawValue)",
+            on: connection
+        )
+        .filter { try PersonLinks(of: $0, on: connection).isLinked }
     }
 
     private static func named(

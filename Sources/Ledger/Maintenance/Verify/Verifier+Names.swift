@@ -26,7 +26,8 @@ struct NameCheck: Sendable {
                     AND name.original_transaction_id = wanted.original
                     -- As bounds, so that the index leads there however many of the same name there are.
                     AND name.position <= wanted.position
-                    AND name.position >= CASE WHEN wanted.kind IN (0, 1) THEN 0 ELSE wanted.position END
+                    AND name.position >= CASE
+                        WHEN wanted.kind IN (\(NameKind.list(.owner, .besideToken))) THEN 0 ELSE wanted.position END
                 ORDER BY name.position LIMIT 1
             ) AS known ON true
             ORDER BY wanted.number
