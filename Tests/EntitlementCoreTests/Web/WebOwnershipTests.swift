@@ -56,6 +56,23 @@ struct WebOwnershipTests {
                 == [alice, carol])
     }
 
+    @Test("facts in which people are named after they were forgotten, as no log names them, still lead to one owner")
+    func namedAfterForgotten() {
+        var sold = WebOriginal("sub_1")
+        sold.join(owned(by: alice, at: 1).fact, position: 15)
+        sold.join(owned(by: bob, at: 2).fact, position: 20)
+        _ = sold.forget([alice], position: 10)
+        _ = sold.forget([bob], position: 12)
+        #expect(sold.statedOwner == alice)
+        // In their order, whoever is named after the last one who was forgotten.
+        var orderly = WebOriginal("sub_1")
+        for (index, person) in [alice, bob, carol].enumerated() {
+            orderly.join(owned(by: person, at: Double(index)).fact, position: Int64(10 * index + 1))
+            if person != carol { _ = orderly.forget([person], position: Int64(10 * index + 5)) }
+        }
+        #expect(orderly.statedOwner == carol)
+    }
+
     @Test("whose a purchase is that names two is told to both, until links or a transfer settle it")
     func explained() {
         let named = [

@@ -118,10 +118,10 @@ package struct WebOriginal: Hashable, Sendable {
 
     private var ownerInForce: WebOwner? {
         guard var owner = owners.first else { return nil }
-        // Each step goes on to a later event, so it ends.
-        while let end = forgotten.first(where: { $0.customer == owner.value.customer })?.position,
-            let next = owners.first(where: { $0.position > end && $0.value.customer != owner.value.customer })
-        {
+        // In the order of the ends, so that it is over at last, even if somebody is named after being forgotten.
+        for end in forgotten where end.customer == owner.value.customer {
+            guard let next = owners.first(where: { $0.position > end.position && $0.value.customer != end.customer })
+            else { break }
             owner = next
         }
         return owner.value
