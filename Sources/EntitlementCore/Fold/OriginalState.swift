@@ -272,7 +272,7 @@ extension TransactionFact {
 
     /// Whether `other` wins against this statement about the same period: the newer signed date, then the revoked
     /// one, then the later expiry, then the greater payload hash.
-    func precedes(_ other: TransactionFact) -> Bool {
+    package func precedes(_ other: TransactionFact) -> Bool {
         let own = signedDate ?? .earliest
         let theirs = other.signedDate ?? .earliest
         if own != theirs { return own < theirs }
@@ -286,7 +286,7 @@ extension TransactionFact {
 
 extension RenewalFact {
     /// The order of the history: signed date, then the later grace end, then the greater payload hash.
-    func precedes(_ other: RenewalFact) -> Bool {
+    package func precedes(_ other: RenewalFact) -> Bool {
         let own = signedDate ?? .earliest
         let theirs = other.signedDate ?? .earliest
         if own != theirs { return own < theirs }

@@ -8,7 +8,7 @@ import EntitlementCore
 /// It only ever joins. A read of the store that comes back empty, or with half of it, joins nothing or half of it, and
 /// takes nothing away.
 struct StatementBook: Sendable {
-    /// How many transactions are kept without letting go of any; see ``prune(isNeeded:at:)``.
+    /// How many transactions are kept without letting go of any; see ``prune(limit:catalog:isNeeded:at:)``.
     static let transactionLimit = 2000
     /// The most that is remembered of what was let go, at some fifty bytes each.
     static let letGoLimit = 50_000
@@ -80,7 +80,7 @@ struct StatementBook: Sendable {
     mutating func join(_ renewal: DeviceRenewal) -> Learning {
         var history = renewals[renewal.payload.originalTransactionID] ?? []
         guard !history.contains(where: { $0.payloadHash == renewal.payloadHash }) else { return .nothing }
-        let index = history.firstIndex { renewal.precedes($0) } ?? history.endIndex
+        let index = history.firstIndex { renewal.fact.precedes($0.fact) } ?? history.endIndex
         history.insert(renewal, at: index)
         let isNews = index == 0 || history[index - 1].contentHash != renewal.contentHash
         var collapsed: [DeviceRenewal] = []
@@ -269,19 +269,8 @@ extension DeviceTransaction {
 
     /// As the fold orders statements about one period.
     fileprivate func precedes(_ other: DeviceTransaction) -> Bool {
-        let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
-        if own != theirs { return own < theirs }
-        if (payload.revocation != nil) != (other.payload.revocation != nil) { return payload.revocation == nil }
-        let (ownEnd, theirEnd) = (payload.expiresDate ?? .endless, other.payload.expiresDate ?? .endless)
-        if ownEnd != theirEnd { return ownEnd < theirEnd }
-        return payloadHash < other.payloadHash
-    }
-}
-
-extension DeviceRenewal {
-    fileprivate func precedes(_ other: DeviceRenewal) -> Bool {
-        let (own, theirs) = (payload.signedDate ?? .earliest, other.payload.signedDate ?? .earliest)
-        return own != theirs ? own < theirs : payloadHash < other.payloadHash
+        var ids = IdentityList()
+        return fact(&ids).precedes(other.fact(&ids))
     }
 }
 
