@@ -9,7 +9,7 @@ import Foundation
 /// when and what position it is about.
 struct ServerAnswer: Sendable {
     /// One entitlement as it reads at ``at``.
-    struct Held: Hashable, Sendable {
+    struct EntitlementRow: Hashable, Sendable {
         let id: String
         let productID: String?
         let originalTransactionID: String?
@@ -42,7 +42,7 @@ struct ServerAnswer: Sendable {
     /// Which log the position is one of; `nil` where the server does not tell.
     let ledgerID: String?
     let at: Timestamp
-    private(set) var entitlements: [Held]
+    private(set) var entitlements: [EntitlementRow]
     private(set) var timelines: [Timeline]
     /// `nil` where there is none that can be read.
     private(set) var catalog: AnsweredCatalog?
@@ -71,7 +71,7 @@ struct ServerAnswer: Sendable {
         (self.customerID, self.environment, self.position, self.at) = (customerID, environment, position, at)
         vouchedPosition = position
         ledgerID = answer["ledger_id"]?.text
-        entitlements = answer["entitlements"]?.entries.compactMap { Held($0) } ?? []
+        entitlements = answer["entitlements"]?.entries.compactMap { EntitlementRow($0) } ?? []
         timelines = answer["timeline"]?.entries.compactMap { Timeline($0) } ?? []
         let moment = AnswerMoment(at: at, position: position)
         catalog = answer["catalog"].flatMap { AnsweredCatalog($0, answered: moment) }
@@ -141,7 +141,7 @@ struct ServerAnswer: Sendable {
     }
 }
 
-extension ServerAnswer.Held {
+extension ServerAnswer.EntitlementRow {
     fileprivate init?(_ row: WireValue) {
         guard let id = row["id"]?.text else { return nil }
         self.id = id
