@@ -107,9 +107,8 @@ public actor PreviewServer: EntitlementServer {
     private static var refusedToken: EntitlementServerResponse {
         get throws {
             let problem = ProblemDocument(
-                code: "unauthorized", title: "Unauthorized", status: 401, detail: "The token is not good any more.",
-                param: nil,
-                isRetryable: false, requestID: "req_preview")
+                code: "unauthenticated", title: "Unauthenticated", status: 401,
+                detail: "The token is not good any more.", param: nil, isRetryable: false, requestID: "req_preview")
             return EntitlementServerResponse(status: 401, body: Data(try WireJSON.encode(problem)))
         }
     }
