@@ -14,8 +14,9 @@ struct DeviceFold: Sendable {
     private let quoted: CustomerFacts
     /// What the server answered, where its facts cannot be joined.
     private let answer: ServerAnswer?
-    /// The original transactions of which the store has told a refund that the answer does not know.
-    private let refunded: Set<String>
+    /// By original transaction, the periods of which the store has told a refund that the answer does not know: from when until
+    /// when they were paid for.
+    private let refunded: [String: [Range<Timestamp>]]
     /// When each original transaction was last confirmed by server or store.
     let confirmedAt: [String: Timestamp]
     /// When the server last confirmed anything.
@@ -50,7 +51,7 @@ struct DeviceFold: Sendable {
         let answer = memory.flatMap { $0.facts == nil ? $0.answer : nil }
         hasAllFacts = memory.map { $0.isProven && $0.facts != nil } ?? false
         let told = answer?.originalTransactionIDs ?? []
-        var refunded: Set<String> = []
+        var refunds: Set<String> = []
         var onlyWhileConfirmed: Set<String> = []
 
         var quoted = CustomerFacts(customer: me, originals: [:], catalog: facts.catalog)
@@ -78,8 +79,9 @@ struct DeviceFold: Sendable {
             case .countsWhileConfirmed: onlyWhileConfirmed.insert(original)
             case .isOfOthers: continue
             }
-            if transactions.contains(where: { $0.payload.revocation != nil && memory?.hasAnswered($0) != true }) {
-                refunded.insert(original)
+            for transaction in transactions
+            where transaction.payload.revocation != nil && memory?.hasAnswered(transaction) != true {
+                refunds.insert(transaction.payload.transactionID)
             }
             let transactions = transactions.sorted { $0.payload.transactionID < $1.payload.transactionID }
             for transaction in transactions {
@@ -97,7 +99,7 @@ struct DeviceFold: Sendable {
         }
         self.facts = facts
         self.answer = answer
-        self.refunded = refunded
+        refunded = facts.originals.mapValues { $0.periods(of: refunds, facts.catalog) }
         self.onlyWhileConfirmed = onlyWhileConfirmed
         self.confirmedAt = confirmedAt
         serverConfirmedAt = memory?.confirmedAt
@@ -187,13 +189,21 @@ struct DeviceFold: Sendable {
         }
         for entitlement in answer?.entitlements(at: now) ?? [] {
             // Of what was refunded since the store's word is the newer one.
-            if entitlement.givesAccess, refunded.contains(entitlement.originalTransactionID ?? "") { continue }
+            if entitlement.givesAccess, isRefunded(entitlement, at: now) { continue }
             let seen = entitlement.originalTransactionID.flatMap { confirmedAt[$0] } ?? serverConfirmedAt
             let isStated = !entitlement.givesAccess || isConfirmed(seen, at: now, bound: bound)
             let stated = isStated ? entitlement : entitlement.unconfirmed
             shown[stated.id] = shown[stated.id].map { $0.isShown(before: stated) ? $0 : stated } ?? stated
         }
         return shown.values.sorted { $0.id < $1.id }
+    }
+
+    /// Whether what the answer shows rests on a period that was refunded: it lies in that, or in the grace or retry that follows.
+    private func isRefunded(_ entitlement: Entitlement, at now: Timestamp) -> Bool {
+        guard let original = entitlement.originalTransactionID, let periods = refunded[original], !periods.isEmpty
+        else { return false }
+        let paid = answer?.lastPaid(entitlement.id, byOriginal: original, at: now) ?? now
+        return periods.contains { $0.contains(paid) }
     }
 
     /// The next instant after `now` at which the entitlements may read otherwise by themselves.
@@ -211,6 +221,16 @@ struct DeviceFold: Sendable {
 
     private static func byID(_ entitlements: [Entitlement]) -> [String: Entitlement] {
         Dictionary(entitlements.map { ($0.id, $0) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension OriginalState {
+    /// From when until when some of its transactions have paid.
+    fileprivate func periods(of transactionIDs: Set<String>, _ catalog: Catalog) -> [Range<Timestamp>] {
+        guard !transactionIDs.isEmpty else { return [] }
+        return chains(catalog).flatMap(\.periods).filter { transactionIDs.contains($0.fact.transactionID) }.map {
+            $0.start..<max($0.start, $0.fact.expiresDate ?? .endless)
+        }
     }
 }
 
@@ -267,9 +287,10 @@ extension CustomerFacts {
             fact.appTransaction = customer
         } else if isBoughtHere, answered == nil || (isConflict && isUnexplained(fact, answered, but: known)) {
             fact.appTransaction = customer
-        } else if isConflict, memory?.facts == nil {
-            // Somebody else's, and this version cannot see why.
-            return
+        } else if answered != nil, memory?.facts == nil {
+            // Somebody else's, or the customer's by a link, and this version cannot see why.
+            guard !isConflict else { return }
+            (fact.accountToken, fact.appTransaction) = (nil, customer)
         }
         let isNobodys = fact.accountToken == nil && fact.appTransaction == nil && ownership.claim(of: original) == nil
         if isNobodys, !isConflict {
@@ -312,6 +333,16 @@ extension ServerAnswer {
             let next = timeline.intervals[(last + 1)...].first
             return next.map { $0.givesAccess || $0.state == EntitlementState.expired.rawValue } ?? true
         }
+    }
+
+    /// The last instant up to `now` that is paid for, as an entitlement reads at `now` by an original: before the grace or billing
+    /// retry that it is in, else `now` itself.
+    fileprivate func lastPaid(_ id: String, byOriginal original: String, at now: Timestamp) -> Timestamp {
+        let past = timelines.first { $0.id == id }?.intervals.prefix { $0.from <= now } ?? []
+        let unpaid = past.reversed().prefix {
+            $0.originalTransactionID == original && $0.state != EntitlementState.active.rawValue
+        }
+        return unpaid.last?.from.adding(milliseconds: -1) ?? now
     }
 
     /// The entitlements as they read at an instant, by the answer itself.

@@ -1,3 +1,4 @@
+import AppStorePayloads
 import EntitlementAPI
 import EntitlementCore
 import Foundation
@@ -124,5 +125,58 @@ struct WithoutFactsTests {
         await rig.launch()
         await rig.store.refresh()
         #expect(await rig.store.history().map(\.transactionID) == ["2", "1"])
+    }
+
+    @Test(
+        "a refund of an earlier period takes nothing of the present one, one of the present period ends it at once",
+        arguments: [true, false], [true, false])
+    func refund(_ isOfPresent: Bool, _ isLoggedIn: Bool) async throws {
+        let first = Statements.transaction("1")
+        let second = Statements.transaction("2", original: "1", from: 30, until: 60, renewal: true)
+        let rig = KitRig(day: 35) {
+            $0.all = isLoggedIn ? [first, second] : [first]
+        } server: { script in
+            script.tellsFacts = false
+            // From another device, or the App Store.
+            for statement in [first, second] {
+                guard let transaction = try? DeviceTransaction(statement) else { continue }
+                script.hold(transaction, source: .notification)
+            }
+            let (ann, device) = (script.number(of: "ann"), script.number(of: "apple:A"))
+            guard isLoggedIn else { return }
+            script.ownership.apply(
+                .link(LinkFact(identity: device, customer: ann, cause: .login)), position: 2,
+                recordedAt: Timestamp(milliseconds: Statements.start))
+        }
+        await rig.launch()
+        if isLoggedIn { await rig.store.identify(customerID: "ann", token: "t") }
+        await rig.store.refresh()
+        #expect(await rig.gives())
+        rig.server.edit { $0.mood = .unreachable }
+        let refunded = Statements.transaction(
+            "2", original: "1", from: 30, until: 60, revoked: 34, signed: 36, renewal: true)
+        rig.device.push(isOfPresent ? refunded : Statements.transaction("1", revoked: 20, signed: 36))
+        await eventually("known") {
+            await rig.store.ledger.book.transactions.values.contains { $0.payload.revocation != nil }
+        }
+        await rig.store.refresh()
+        #expect(await rig.gives() != isOfPresent)
+        #expect(await rig.store.current["premium"]?.state == (isOfPresent ? .revoked : .active))
+    }
+
+    @Test("a refund of the period before a grace ends the grace")
+    func refundInGrace() async throws {
+        let statement = Statements.transaction("1")
+        let rig = KitRig(day: 31, device: { $0.all = [statement] }, server: { $0.tellsFacts = false })
+        let renewal = try DeviceRenewal(Statements.renewal(original: "1", signed: 30.1, retry: true, graceUntil: 40))
+        rig.server.edit {
+            $0.states["1", default: OriginalState()].join(renewal.fact, source: .notification, position: 9)
+        }
+        await rig.launch()
+        await rig.store.refresh()
+        #expect(await rig.store.current["premium"]?.state == .inGracePeriod)
+        rig.server.edit { $0.mood = .unreachable }
+        rig.device.push(Statements.transaction("1", revoked: 31, signed: 31))
+        await rig.waitUntilGives(false)
     }
 }
