@@ -21,7 +21,7 @@ public struct Entitlement: Sendable, Hashable, Identifiable {
         /// It was refunded, is disputed, or family sharing ended.
         public static let revoked = State(rawValue: "revoked")
         /// It would give access, but neither server nor store confirmed it for longer than
-        /// ``EntitlementConfiguration/offlineBound``.
+        /// ``EntitlementConfiguration/offlineBound``, or nobody has signed it (``EntitlementConfiguration/passKeys``).
         public static let unconfirmed = State(rawValue: "unconfirmed")
     }
 

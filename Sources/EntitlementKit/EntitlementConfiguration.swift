@@ -82,8 +82,9 @@ public struct EntitlementConfiguration: Sendable {
     public var webCheckout: WebCheckout?
     /// The keys of your server's passes; none unless told.
     ///
-    /// With them nothing counts of what a server, a proxy or the disk says the customer holds, unless one of them has signed
-    /// it.
+    /// With them nothing gives access, then or later, that a server, a proxy or the disk says of the customer or of a product, beyond
+    /// what one of them has signed: each entitlement until when the pass states it. What the store has signed on this device
+    /// counts by itself, by ``bundledCatalog`` and by what passes have stated that its product gives; so name your products there.
     public var passKeys: PassKeySet?
     /// Asked about each statement that is read from the disk, which anybody may have written on a device that is not
     /// guarded.

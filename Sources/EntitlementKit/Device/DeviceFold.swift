@@ -25,6 +25,8 @@ struct DeviceFold: Sendable {
     private let extensions: [PeriodExtension]
     /// Originals that the server knows and does not give to the customer: shown only while the store confirms them.
     private let onlyWhileConfirmed: Set<String>
+    /// What limits what is shown; `nil`: nothing.
+    private let signed: SignedWord?
 
     /// The most that is believed of how long a server says that an end is put off, in seconds.
     private static let longestLeeway: Int64 = 31 * 86_400
@@ -100,6 +102,7 @@ struct DeviceFold: Sendable {
         self.facts = facts
         self.answer = answer
         refunded = facts.originals.mapValues { $0.periods(of: refunds, facts.catalog) }
+        signed = SignedWord(ledger, leeway: leeway)
         self.onlyWhileConfirmed = onlyWhileConfirmed
         self.confirmedAt = confirmedAt
         serverConfirmedAt = memory?.confirmedAt
@@ -169,6 +172,11 @@ struct DeviceFold: Sendable {
     ///
     /// - Parameter bound: how long what nobody confirms still gives access, in milliseconds; `nil`: for ever.
     func entitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
+        let told = toldEntitlements(at: now, bound: bound)
+        return signed?.limit(told, at: now, bound: bound) ?? told
+    }
+
+    private func toldEntitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
         let facts = facts(at: now, bound: bound)
         let renewing = facts.renewing(at: now)
         func entitlement(_ answer: EntitlementAnswer, _ state: Entitlement.State? = nil) -> Entitlement {
@@ -216,6 +224,7 @@ struct DeviceFold: Sendable {
             // It still holds at the end of the bound, and not after it.
             instants += confirmations.map { $0.adding(milliseconds: bound).adding(milliseconds: 1) }
         }
+        instants += [signed?.nextBoundary(after: now, bound: bound)].compactMap(\.self)
         return instants.filter { $0 > now && $0 < .latest }.min()
     }
 

@@ -15,9 +15,9 @@ struct DeviceLedger: Sendable {
 
     let bundleID: String
     /// Checks how much of an answer is believed; `nil`: all of it.
-    let passCheck: PassCheck?
+    private(set) var passCheck: PassCheck?
     private let configuredEnvironment: String?
-    private let bundledCatalog: Catalog
+    private var bundledCatalog: Catalog
     var book = StatementBook()
     private(set) var memories: [ServerMemory] = []
     private(set) var serverCatalog: AnsweredCatalog?
@@ -194,6 +194,16 @@ struct DeviceLedger: Sendable {
             book.transactions.values.filter { isOurs($0) && !hasAnswered($0) }.map(\.payload.productID))
         return Catalog(
             products: catalog.products + missing.filter { unanswered.contains($0.productID) }, policy: catalog.policy)
+    }
+
+    /// The same as though no server had said what anybody holds, but for what is somebody else's: what the store has signed, and
+    /// what products give by what the app was built with and by passes.
+    var withoutServersWord: DeviceLedger {
+        var ledger = self
+        ledger.bundledCatalog = bundledCatalog.adding(memories.compactMap(\.answer.claims).flatMap(\.entitlements))
+        (ledger.passCheck, ledger.serverCatalog) = (nil, nil)
+        ledger.memories = memories.map(\.withoutWord)
+        return ledger
     }
 
     private var statedEnvironment: String? {
@@ -380,16 +390,4 @@ struct SyncPosting: Sendable {
     let transactions: [DeviceTransaction]
     let renewals: [DeviceRenewal]
     let request: ReconcileRequest
-}
-
-extension Catalog {
-    /// What an app says that products give.
-    init(_ mappings: [EntitlementConfiguration.Mapping]) {
-        self.init(
-            products: mappings.map {
-                CatalogProduct(
-                    productID: $0.productID, entitlements: $0.entitlements,
-                    duration: $0.duration.flatMap { CalendarDuration(iso8601: $0) })
-            })
-    }
 }

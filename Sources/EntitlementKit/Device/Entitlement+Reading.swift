@@ -24,10 +24,17 @@ extension Entitlement {
             alsoRenews: renewing.filter { $0.originalTransactionID != reading.originalTransactionID })
     }
 
-    /// The same where nobody has confirmed it for too long.
-    var unconfirmed: Entitlement {
+    /// The same where nobody has confirmed it for too long, or nobody has signed it.
+    var unconfirmed: Entitlement { with(givesAccess: false, state: .unconfirmed, until: until) }
+
+    /// The same, known until an instant at the latest.
+    func ending(by end: Date) -> Entitlement {
+        end < until ?? .distantFuture ? with(givesAccess: givesAccess, state: state, until: end) : self
+    }
+
+    private func with(givesAccess: Bool, state: State, until: Date?) -> Entitlement {
         Entitlement(
-            id: id, givesAccess: false, state: .unconfirmed, since: since, until: until, productID: productID,
+            id: id, givesAccess: givesAccess, state: state, since: since, until: until, productID: productID,
             source: source, ownership: ownership, originalTransactionID: originalTransactionID, willRenew: willRenew,
             offer: offer, originalPurchaseDate: originalPurchaseDate, alsoRenews: alsoRenews)
     }

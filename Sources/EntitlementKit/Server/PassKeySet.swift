@@ -32,7 +32,7 @@ public struct PassKeySet: Sendable, Hashable {
 }
 
 /// What a pass states, once it is known who signed it.
-struct PassClaims: Sendable {
+struct PassClaims: Hashable, Sendable {
     struct Entitlement: Hashable, Sendable {
         let id: String
         let state: String
@@ -47,9 +47,15 @@ struct PassClaims: Sendable {
     let expiresAt: Timestamp
     /// Up to where the log is believed.
     let position: Int64
+
+    /// Until when it states an entitlement, where it does at an instant.
+    func end(of entitlementID: String, at now: Timestamp) -> Timestamp? {
+        let ends = entitlements.filter { $0.id == entitlementID }.map { $0.until ?? .endless }
+        return ends.filter { now < $0 }.max()
+    }
 }
 
-/// Believes of a server's answer what its pass states.
+/// Tells which pass vouches for a server's answer.
 struct PassCheck: Sendable {
     /// Whether a signature (64 bytes) is one of a message by a key in X9.63 form.
     typealias ES256 = @Sendable (_ key: Data, _ signature: Data, _ message: Data) -> Bool
@@ -81,22 +87,15 @@ struct PassCheck: Sendable {
         #endif
     }
 
-    /// The answer as far as its pass vouches for it.
+    /// The answer with what its pass states, which limits what the rest of it gives at any instant (``SignedWord``); without a pass
+    /// that counts, it says nothing of what anybody holds.
     ///
     /// - Parameter isOld: whether a pass is one of long ago that somebody sends again, such as to set the clock back.
     func limit(_ answer: ServerAnswer, isOld: (PassClaims) -> Bool = { _ in false }) -> ServerAnswer {
         guard let claims = answer.pass.flatMap({ claims(of: $0, for: answer) }), !isOld(claims) else {
             return answer.unvouched
         }
-        // Facts that give no more than the pass are as good as it, and tell more.
-        let signed = Dictionary(claims.entitlements.map { ($0.id, $0.until) }, uniquingKeysWith: { first, _ in first })
-        let isCovered = answer.given(at: answer.at).allSatisfy { given in
-            guard let until = signed[given.id] else {
-                return given.until.map { $0 <= answer.at.adding(seconds: 1) } ?? false
-            }
-            return until == nil || (given.until.map { $0 <= until ?? .endless } ?? false)
-        }
-        return isCovered ? answer.vouched(by: claims) : answer.stating(claims)
+        return answer.vouched(by: claims)
     }
 
     private func claims(of pass: String, for answer: ServerAnswer) -> PassClaims? {
@@ -135,8 +134,4 @@ extension Data {
         text += String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
         self.init(base64Encoded: text)
     }
-}
-
-extension Timestamp {
-    fileprivate func adding(seconds: Int64) -> Timestamp { adding(milliseconds: seconds * 1000) }
 }

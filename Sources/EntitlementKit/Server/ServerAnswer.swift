@@ -53,10 +53,12 @@ struct ServerAnswer: Sendable {
     /// The position that counts of it: its own, or what its pass states where the app believes only what is signed; `nil` where
     /// nobody has signed it then.
     private(set) var vouchedPosition: Int64?
+    /// What its pass states, where the app believes only what is signed.
+    private(set) var claims: PassClaims?
     /// The customer's facts, where this version can read them and what they are folded with.
     private(set) var facts: CustomerFacts?
     /// The numbers by which the facts mean people.
-    let identities: [String: Int64]
+    private(set) var identities: [String: Int64]
     /// The answer as it came, without what is about one request alone.
     let kept: WireValue
 
@@ -94,49 +96,20 @@ struct ServerAnswer: Sendable {
 
     // MARK: What a pass makes of it
 
-    /// What gives access at an instant, and until when (`nil`: without end), by all that it tells.
-    func given(at instant: Timestamp) -> [(id: String, until: Timestamp?)] {
-        if let facts {
-            return facts.answers(at: instant).filter(\.givesAccess).map { ($0.entitlementID, $0.until) }
-        }
-        return timelines.compactMap { timeline in
-            guard let index = timeline.intervals.lastIndex(where: { $0.from <= instant }) else { return nil }
-            let run = timeline.intervals[index...].prefix(while: \.givesAccess)
-            return run.last.map { (timeline.id, $0.until) }
-        }
-    }
-
     /// The same where nobody has signed it: it says what became of what was posted, and nothing of what anybody holds.
     var unvouched: ServerAnswer {
         var answer = self
         (answer.entitlements, answer.timelines, answer.facts, answer.catalog) = ([], [], nil, nil)
+        answer.identities = [:]
         answer.proof = ReconciliationDocument.Proof.none.rawValue
-        answer.vouchedPosition = nil
+        (answer.claims, answer.vouchedPosition) = (nil, nil)
         return answer
     }
 
-    /// The same where its pass vouches for all that it tells.
+    /// The same with what its pass states, which limits what it gives; see ``SignedWord``.
     func vouched(by claims: PassClaims) -> ServerAnswer {
         var answer = self
-        answer.vouchedPosition = claims.position
-        return answer
-    }
-
-    /// The same with what its pass states, and no more.
-    func stating(_ claims: PassClaims) -> ServerAnswer {
-        var answer = unvouched.vouched(by: claims)
-        answer.proof = proof
-        answer.timelines = claims.entitlements.map { entitlement in
-            let given = Interval(
-                from: claims.issuedAt, until: entitlement.until, state: entitlement.state, givesAccess: true,
-                productID: entitlement.productID, source: entitlement.source, originalTransactionID: nil)
-            let after = entitlement.until.map {
-                Interval(
-                    from: $0, until: nil, state: EntitlementState.expired.rawValue, givesAccess: false,
-                    productID: entitlement.productID, source: entitlement.source, originalTransactionID: nil)
-            }
-            return Timeline(id: entitlement.id, intervals: [given, after].compactMap(\.self))
-        }
+        (answer.claims, answer.vouchedPosition) = (claims, claims.position)
         return answer
     }
 }

@@ -70,6 +70,13 @@ struct ServerMemory: Sendable {
         confirmedAt = [confirmedAt, next.confirmation].compactMap(\.self).max()
     }
 
+    /// The same where nothing counts of what the server says, but that something is somebody else's.
+    var withoutWord: ServerMemory {
+        var memory = ServerMemory(answer.unvouched)
+        memory.answered = answered.filter(\.value.isConflict)
+        return memory
+    }
+
     /// What was confirmed after an instant, by the disk alone, was confirmed when the answer came.
     mutating func forgetConfirmation(after now: Timestamp) {
         if let confirmedAt, confirmedAt > now { self.confirmedAt = answer.confirmation }
@@ -275,7 +282,8 @@ extension ServerFile {
         memories = file["memories"]?.entries.compactMap { ServerMemory($0, check: check) } ?? []
         // Nobody has signed it, and an early instant would let a clock be set back.
         heardAt = check == nil ? file["heardAt"]?.instant : nil
-        // A catalog bears no signature of its own, so only one that came with a signed answer counts.
+        // Nobody has signed a catalog: it may take away, and what it gives is limited like the rest of its answer (``SignedWord``).
+        // Which is the newest, only the moments of signed answers tell.
         guard check == nil else {
             catalog = memories.compactMap(\.answer.catalog).max { $0.answered < $1.answered }
             return
