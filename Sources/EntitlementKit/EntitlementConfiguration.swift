@@ -85,6 +85,7 @@ public struct EntitlementConfiguration: Sendable {
     /// With them nothing gives access, then or later, that a server, a proxy or the disk says of the customer or of a product, beyond
     /// what one of them has signed: each entitlement until when the pass states it. What the store has signed on this device
     /// counts by itself, by ``bundledCatalog`` and by what passes have stated that its product gives; so name your products there.
+    /// An answer counts for ``offlineBound`` with its pass, also after that has expired.
     public var passKeys: PassKeySet?
     /// Asked about each statement that is read from the disk, which anybody may have written on a device that is not
     /// guarded.
