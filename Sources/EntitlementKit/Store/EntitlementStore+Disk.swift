@@ -117,6 +117,10 @@ extension EntitlementStore {
             disk.rows = StatementRowLog(kept.book.rows, size: size)
             disk.hasUnknownRows = kept.file.hasUnknownLines
             ledger.book.join(kept.book)
+            // Before this process could read it, or by another one.
+            for id in gate.unacknowledged where ledger.book.transactions[id].map(kept.book.isAcknowledged) ?? false {
+                gate.acknowledged(id)
+            }
             guard kept.refusedCount > 0 else { return }
             // The file keeps them until it is written anew: what is wrong may be this version of the app.
             let detail = "\(kept.refusedCount) statements that were kept, which nobody vouches for"

@@ -111,4 +111,30 @@ struct LockedDeviceTests {
         var told = rig.store.unacknowledgedPurchases.makeAsyncIterator()
         #expect(await told.next()?.transactionID == "2")
     }
+
+    @Test("what was acknowledged before a launch that cannot read that is told no more, and is finished")
+    func acknowledgedBefore() async {
+        var rig = KitRig {
+            $0.unfinished = [Statements.transaction("7", product: "coins", until: nil, type: "Consumable")]
+        } server: {
+            $0.mood = .unreachable
+        } configuration: {
+            $0.acknowledgedKinds = [.consumable]
+        }
+        await rig.launch()
+        #expect(await rig.acknowledge("7"))
+        await rig.store.settled()
+        await rig.storage.setLocked(true)
+        rig = await rig.relaunched()
+        let stream = rig.store.unacknowledgedPurchases
+        await rig.launch()
+        #expect(await rig.store.gate.unacknowledged == ["7"])
+        await rig.storage.setLocked(false)
+        await rig.store.deviceWasUnlocked()
+        rig.server.edit { $0.mood = .answers }
+        await rig.store.refresh()
+        await eventually("finished") { rig.device.state.finished == ["7"] }
+        await rig.store.stop()
+        for await purchase in stream { Issue.record("told again: \(purchase.transactionID)") }
+    }
 }

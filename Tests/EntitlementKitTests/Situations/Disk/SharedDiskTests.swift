@@ -346,6 +346,25 @@ struct SharedDiskTests {
         await rig.launch()
         #expect(await rig.gives("forever"))
     }
+
+    @Test("what was acknowledged in another process is acknowledged in this one")
+    func acknowledgedElsewhere() async {
+        let rig = KitRig {
+            $0.unfinished = [Statements.transaction("7", product: "coins", until: nil, type: "Consumable")]
+        } server: {
+            $0.mood = .unreachable
+        } configuration: {
+            $0.acknowledgedKinds = [.consumable]
+        }
+        await rig.launch()
+        let other = rig.another()
+        await other.launch()
+        #expect(await rig.acknowledge("7"))
+        await rig.store.settled()
+        #expect(await other.store.gate.unacknowledged == ["7"])
+        await other.store.refresh()
+        #expect(await other.store.gate.unacknowledged.isEmpty)
+    }
 }
 
 extension EntitlementStore {
