@@ -158,6 +158,21 @@ struct IdentityTests {
         #expect(rig.server.received.last?.token == nil)
     }
 
+    @Test("a sign-out says whether it is on disk, and holds at the next launch once it is")
+    func signOutOnDisk() async {
+        var rig = KitRig()
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "t")
+        await rig.storage.setFull(true)
+        #expect(await !rig.store.signOut())
+        #expect(await rig.store.current.customerID == "apple:A")
+        await rig.storage.setFull(false)
+        #expect(await rig.store.signOut())
+        rig = await rig.relaunched()
+        await rig.launch()
+        #expect(await rig.store.current.customerID == "apple:A")
+    }
+
     @Test("an id that no customer can have is refused, and leaves nobody with what the customer before holds")
     func invalid() async {
         var rig = KitRig(server: { $0.grants = [.forever("premium", of: $0.number(of: "ann").number)] })

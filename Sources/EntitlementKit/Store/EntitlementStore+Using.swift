@@ -167,10 +167,15 @@ extension EntitlementStore {
     }
 
     /// Goes back to whoever has this copy of the app.
-    public func signOut() async {
+    ///
+    /// - Returns: whether that is on disk. Where it is not, as on a full disk, it holds all the same, and is tried again with
+    ///   whatever is written next; but if the process ends before that, the next launch finds the customer logged in. Call it again then,
+    ///   as at every launch where nobody is logged in.
+    @discardableResult
+    public func signOut() async -> Bool {
         await ready()
         tokens = TokenState()
-        await setCustomer(nil, nil)
+        return await setCustomer(nil, nil)
     }
 
     /// The longest that it is left open what somebody holds who has just logged in, and whom the server has never answered about.
@@ -183,7 +188,9 @@ extension EntitlementStore {
         }
     }
 
-    private func setCustomer(_ id: String?, _ accountToken: UUID?) async {
+    /// Returns whether it is on disk.
+    @discardableResult
+    private func setCustomer(_ id: String?, _ accountToken: UUID?) async -> Bool {
         let before = ledger.customerID
         ledger.identified = id
         if ledger.customerID != before {
@@ -193,6 +200,7 @@ extension EntitlementStore {
         }
         if let accountToken { _ = ledger.noteIssued(accountToken) }
         disk.noteCustomer()
+        let change = disk.changes
         if ledger.customerID != before { connection = .notYetAsked }
         gate.askAgain()
         adoptCheckouts()
@@ -201,5 +209,6 @@ extension EntitlementStore {
         resend()
         ask()
         watchCheckouts()
+        return disk.isDurable(.identity, upTo: change)
     }
 }
