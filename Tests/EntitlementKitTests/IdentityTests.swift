@@ -173,13 +173,15 @@ struct IdentityTests {
         #expect(await rig.store.current.customerID == "apple:A")
     }
 
-    @Test("an id that no customer can have is refused, and leaves nobody with what the customer before holds")
-    func invalid() async {
+    @Test(
+        "an id that no customer can have is refused, and leaves nobody with what the customer before holds",
+        arguments: ["", ".", "..", "a\nb"])
+    func invalid(_ id: String) async {
         var rig = KitRig(server: { $0.grants = [.forever("premium", of: $0.number(of: "ann").number)] })
         await rig.launch()
         await rig.store.identify(customerID: "ann", token: "t")
         await rig.waitUntilGives()
-        #expect(!(await rig.store.identify(customerID: "")))
+        #expect(!(await rig.store.identify(customerID: id)))
         #expect(await rig.store.current.customerID == "apple:A")
         #expect(await !rig.gives())
         rig = await rig.relaunched()

@@ -143,11 +143,11 @@ extension EntitlementStore {
     ///     ``EntitlementConfiguration/tokenProvider`` is asked.
     ///   - appAccountToken: what purchases are signed with where `customerID` is no UUID; your server is told it with
     ///     every token.
-    /// - Returns: `false` for what no customer can be called: empty, longer than 256 bytes, or with control characters.
-    ///   Then nobody is logged in any more, as after ``signOut()``: whoever was meant, it is not the customer before.
+    /// - Returns: `false` for what no customer can be called: empty, longer than 256 bytes, with control characters, or `.` and
+    ///   `..`, which mean something else in the address of a request. Then nobody is logged in any more, as after ``signOut()``: whoever was meant, it is not the customer before.
     @discardableResult
     public func identify(customerID: String, token: String? = nil, appAccountToken: UUID? = nil) async -> Bool {
-        guard let id = CustomerID(customerID)?.value else {
+        guard let id = CustomerID(customerID)?.value, ![".", ".."].contains(id) else {
             await signOut()
             return false
         }
