@@ -27,3 +27,8 @@ extension Catalog {
         return Catalog(products: products, policy: policy)
     }
 }
+
+extension EntitlementConfiguration.Mapping {
+    /// Whether its duration is none, so that the product gives nothing by it.
+    var isDurationUnreadable: Bool { duration.map { CalendarDuration(iso8601: $0) == nil } ?? false }
+}

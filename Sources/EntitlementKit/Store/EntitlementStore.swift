@@ -126,6 +126,10 @@ public actor EntitlementStore {
         for problem in configuration.webCheckout?.problems ?? [] {
             configuration.logger?.log(.error, .purchase, "the addresses of webCheckout cannot work: \(word: problem)")
         }
+        for mapping in configuration.bundledCatalog where mapping.isDurationUnreadable {
+            configuration.logger?.log(
+                .error, .purchase, "the duration of \(name: mapping.productID) in bundledCatalog is not ISO 8601")
+        }
     }
 
     // MARK: Beginning

@@ -94,4 +94,18 @@ struct LogTests {
         let words = "the app's own purchase bears no number"
         #expect(notebook.lines.filter { $0.hasPrefix("error sync: \(words)") }.count == 1)
     }
+
+    @Test("a duration in bundledCatalog that cannot be read is logged, with its product")
+    func bundledDuration() {
+        let notebook = LogNotebook()
+        _ = KitRig(configuration: {
+            $0.logger = notebook
+            $0.bundledCatalog = [
+                .init(productID: "season", entitlements: ["season"], duration: "90D"),
+                .init(productID: "week", entitlements: ["season"], duration: "P7D"),
+            ]
+        })
+        let told = notebook.lines.filter { $0.contains("bundledCatalog") }
+        #expect(told == ["error purchase: the duration of season in bundledCatalog is not ISO 8601"])
+    }
 }
