@@ -2,7 +2,8 @@
 ///
 /// A later major version may add cases; write `default:` where you switch over it.
 public enum PurchaseOutcome: Sendable, Hashable {
-    /// Bought, verified and in the published state; what the App Store sold is on disk, too.
+    /// Bought, verified and in the published state; what the App Store sold is on disk, too, or is tried again to be put there, and
+    /// is not finished before.
     case success(Purchase)
     /// Somebody has to approve it first (Ask to Buy), or the bank does; or a page of the web checkout was left, and the server
     /// has not heard of the payment yet. Should it come, it becomes part of the published state by itself, however much later.

@@ -36,6 +36,21 @@ struct PurchaseOutcomeTests {
         #expect((error.underlying as? URLError)?.code == .notConnectedToInternet)
     }
 
+    @Test("what is paid while the disk takes nothing is a success, told as not kept, and finished only once it is")
+    func fullDisk() async {
+        let rig = KitRig { $0.purchase = .success(.success(Statements.transaction("1"))) }
+        await rig.launch()
+        let events = Collected(rig.store.syncEvents)
+        await eventually("listening") { await rig.store.syncListenerCount == 1 }
+        await rig.storage.setFull(true)
+        #expect(await rig.store.purchase("monthly").purchase?.entitlements.givesAccess(to: "premium") == true)
+        await eventually("told") { await events.kinds.contains(.storageFailed) }
+        #expect(rig.device.state.finished.isEmpty)
+        await rig.storage.setFull(false)
+        await rig.store.refresh()
+        await eventually("finished") { rig.device.state.finished == ["1"] }
+    }
+
     @Test("what the store does not sell is told as such, however the store puts it")
     func notOnSale() async {
         let rig = KitRig { $0.purchase = .failure(Odd()) }

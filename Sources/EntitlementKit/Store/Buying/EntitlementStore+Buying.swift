@@ -7,8 +7,10 @@ extension EntitlementStore {
 
     /// Buys a product through the device's store.
     ///
-    /// A purchase that succeeds is verified, on disk and in the published state when this returns; it never waits for the
-    /// server, unless the app sells on the web as well: then it is asked for a few seconds whether the product was bought
+    /// A purchase that succeeds is verified and in the published state when this returns, and on disk, unless the disk takes
+    /// nothing: the person has paid all the same, so it is a success, ``syncEvents`` tells of the disk
+    /// (``SyncEvent/Kind/storageFailed``), and it is not finished before it is on disk, so that the store shows it again. It never
+    /// waits for the server, unless the app sells on the web as well: then it is asked for a few seconds whether the product was bought
     /// there. Where it cannot be asked the App Store sells all the same, unless ``WebCheckout/refusesUnknownOwnership`` says
     /// otherwise.
     public func purchase(
