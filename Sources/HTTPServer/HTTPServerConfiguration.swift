@@ -49,6 +49,20 @@ package struct HTTPServerConfiguration: Sendable {
         self.port = port
     }
 
+    /// The most connections beyond `maxConnections` that were told to end and are not closed yet, and the most closed ones
+    /// whose clients still read a refusal.
+    var overshoot: Int { max(4, min(64, maxConnections / 16)) }
+
+    /// The most descriptors that connections take.
+    package var mostDescriptors: Int { maxConnections + 2 * overshoot }
+
+    /// Has fewer connections where there are not descriptors enough, one address its share of them as before.
+    package mutating func fit(into descriptors: Int) {
+        let (all, one) = (maxConnections, maxConnectionsPerAddress)
+        while maxConnections > 1, mostDescriptors > descriptors { maxConnections -= 1 }
+        if one > 0 { maxConnectionsPerAddress = max(1, one * maxConnections / all) }
+    }
+
     /// Refuses values that would make a server which cannot answer.
     func validate() throws(HTTPServerError) {
         let positive: [(String, Int)] = [

@@ -23,7 +23,6 @@ enum Descriptors {
     /// Lets there be as many as the system allows this user, whose shell or unit often begins with 1024.
     ///
     /// - Returns: how many there may be.
-    @discardableResult
     static func raise() -> Int {
         #if canImport(Glibc)
         let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -9,13 +9,15 @@ struct StoreAccess: Sendable {
     let app: ConfiguredApp
     private let credentials: StoreAPICredentials
     private let servers: StoreAPIClient.Servers
+    private let connections: Int
 
     /// One for each configured app that has `app_store_api`.
     ///
+    /// - Parameter connections: the most that each of its clients opens.
     /// - Throws: `ConfigurationError` for a key that cannot be read or cannot sign.
-    static func all(_ configuration: Configuration) throws -> [StoreAccess] {
+    static func all(_ configuration: Configuration, connections: Int = 64) throws -> [StoreAccess] {
         try configuration.apps.compactMap { app in
-            try app.appStoreAPI.map { try StoreAccess(app, $0) }
+            try app.appStoreAPI.map { try StoreAccess(app, $0, connections: connections) }
         }
     }
 
@@ -37,8 +39,9 @@ struct StoreAccess: Sendable {
         return access
     }
 
-    private init(_ app: ConfiguredApp, _ access: AppStoreAPIAccess) throws {
+    private init(_ app: ConfiguredApp, _ access: AppStoreAPIAccess, connections: Int) throws {
         self.app = app
+        self.connections = connections
         credentials = StoreAPICredentials(
             issuerID: access.issuerID, keyID: access.keyID, bundleID: app.bundleID,
             key: try TrustedMaterial.privateKey(
@@ -52,7 +55,7 @@ struct StoreAccess: Sendable {
     func client(_ session: DatabaseSession, now: @escaping @Sendable () -> Timestamp) -> StoreAPIClient {
         StoreAPIClient(
             credentials, servers: servers, quota: SharedStoreAPIQuota(StoreQuotas(pool: session.pool)),
-            transport: StoreAPISession(),
+            transport: StoreAPISession(connections: connections),
             surroundings: .init(
                 now: now, machineNow: session.clock.machineNow, sleep: { try await Task.sleep(for: $0) },
                 fraction: { Double.random(in: 0...1) }))

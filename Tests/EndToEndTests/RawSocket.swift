@@ -28,7 +28,8 @@ final class RawSocket {
     /// - Parameters:
     ///   - url: names a numeric IPv4 address and a port.
     ///   - limit: the longest that connecting, sending or receiving may take in all.
-    init(_ url: URL, limit: Duration = .seconds(10)) throws {
+    ///   - source: the address of this machine that it comes from; `nil`: as the system chooses.
+    init(_ url: URL, limit: Duration = .seconds(10), from source: String? = nil) throws {
         self.limit = limit
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
         let (seconds, attoseconds) = limit.components
@@ -37,16 +38,22 @@ final class RawSocket {
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &wait, socklen_t(MemoryLayout<timeval>.size))
         var soon: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &soon, socklen_t(MemoryLayout<Int32>.size))
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = UInt16(url.port ?? 80).bigEndian
-        address.sin_addr.s_addr = inet_addr(url.host() ?? "127.0.0.1")
-        let status = withUnsafePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        func call(
+            _ body: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32, _ name: String, _ host: String, _ port: Int
+        ) throws {
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = UInt16(port).bigEndian
+            address.sin_addr.s_addr = inet_addr(host)
+            let status = withUnsafePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    body(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
             }
+            guard status == 0 else { throw Failure(description: "\(name): \(String(cString: strerror(errno)))") }
         }
-        guard status == 0 else { throw Failure(description: "connect: \(String(cString: strerror(errno)))") }
+        if let source { try call({ bind($0, $1, $2) }, "bind", source, 0) }
+        try call({ connect($0, $1, $2) }, "connect", url.host() ?? "127.0.0.1", url.port ?? 80)
     }
 
     deinit { close(descriptor) }

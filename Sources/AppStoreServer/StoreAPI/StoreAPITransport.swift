@@ -34,9 +34,11 @@ package struct StoreAPISession: StoreAPITransport {
 
     private let session: OutgoingSession
 
-    /// - Parameter timeout: for one request, in seconds.
-    package init(timeout: TimeInterval = 30) {
-        session = OutgoingSession(timeout: timeout, answerLimit: Self.answerLimit)
+    /// - Parameters:
+    ///   - timeout: for one request, in seconds.
+    ///   - connections: the most that are open; beyond it requests wait, within their time.
+    package init(timeout: TimeInterval = 30, connections: Int = 64) {
+        session = OutgoingSession(timeout: timeout, answerLimit: Self.answerLimit, connections: connections)
     }
 
     package func send(_ request: StoreAPIRequest, to url: URL, token: String) async throws -> StoreAPIResponse {

@@ -10,10 +10,12 @@ struct ConnectionTable {
     private var leaving = 0
     private let limit: Int
     private let perHost: Int
+    private let overshoot: Int
 
     init(_ configuration: HTTPServerConfiguration) {
         limit = configuration.maxConnections
         perHost = configuration.maxConnectionsPerAddress
+        overshoot = configuration.overshoot
     }
 
     var isEmpty: Bool { connections.isEmpty }
@@ -35,8 +37,7 @@ struct ConnectionTable {
 
     /// Whether another connection may be accepted, once those are ended that make room for it.
     mutating func makeRoom(at now: ContinuousClock.Instant) -> Bool {
-        // The library's own limit lies a batch above this one.
-        guard connections.count < limit + LoopAcceptor.batchLimit else { return false }
+        guard connections.count < limit + overshoot else { return false }
         guard connections.count - leaving >= limit else { return true }
         // Several at once, because they have to be looked for among all.
         return end(1 + limit / 64, at: now) { _ in true }

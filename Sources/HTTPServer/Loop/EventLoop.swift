@@ -10,7 +10,7 @@ final class EventLoop {
     let core: ServerCore
     let mailbox: LoopMailbox
     private(set) var immediate: (any ImmediateHandler)?
-    private let lingering = LingeringSockets()
+    private let lingering: LingeringSockets
     private let acceptor: LoopAcceptor
     /// Set by the initialiser, which has to have `self` for it.
     private var daemon: MHDDaemon?
@@ -44,6 +44,7 @@ final class EventLoop {
     init?(_ core: ServerCore, listeningOn socket: ListeningSocket, mailbox: LoopMailbox) {
         self.core = core
         self.mailbox = mailbox
+        lingering = LingeringSockets(limit: core.configuration.overshoot)
         acceptor = LoopAcceptor(socket)
         connections = ConnectionTable(core.configuration)
         bodies = BodyMemory(core.configuration)

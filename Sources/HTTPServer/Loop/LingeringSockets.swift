@@ -4,13 +4,13 @@ import Synchronization
 
 /// Sockets whose answer is sent, kept open until the client has read it.
 ///
-/// Each is read until the client ends it, for at most 2 s and 64 MiB, and at most 64 are kept; beyond that a client
+/// Each is read until the client ends it, for at most 2 s and 64 MiB, and only so many are kept; beyond that a client
 /// may see a reset in place of the refusal.
 final class LingeringSockets: Sendable {
-    private static let maxSockets = 64
     private static let maxBytes = 64 << 20
     private static let maxSeconds = 2
 
+    private let limit: Int
     private let queue = DispatchQueue(label: "http-lingering")
     private let group = DispatchGroup()
     private let state = Mutex(State())
@@ -26,11 +26,14 @@ final class LingeringSockets: Sendable {
         var received = 0
     }
 
+    /// - Parameter limit: how many are kept at once.
+    init(limit: Int) { self.limit = limit }
+
     /// Takes over a duplicated socket and closes it in the end.
     func adopt(_ descriptor: Int32) {
         shutdown(descriptor, Int32(SHUT_WR))
         let isAdopted = state.withLock { state in
-            guard !state.isStopped, state.sockets.count < Self.maxSockets else { return false }
+            guard !state.isStopped, state.sockets.count < limit else { return false }
             let id = state.nextID
             state.nextID += 1
             let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)

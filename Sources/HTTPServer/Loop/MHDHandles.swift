@@ -121,7 +121,7 @@ extension cmhd_options {
     init(_ configuration: HTTPServerConfiguration) {
         self.init(
             // The loop holds the limit; the library must never reach its own.
-            connection_limit: UInt32(configuration.maxConnections + 2 * LoopAcceptor.batchLimit),
+            connection_limit: UInt32(configuration.mostDescriptors),
             idle_timeout_seconds: UInt32(max(1, (configuration.idleTimeout / .seconds(1)).rounded(.up))),
             // Read buffer, parsed header fields and query items, and the response's header fields.
             connection_memory: 2 * configuration.maxHeaderBytes + (16 << 10))

@@ -36,9 +36,11 @@ struct ServeCommand: Command {
     func run(_ context: CommandContext) async throws {
         let configuration = try context.configuration(arguments)
         let anchors = try TrustedMaterial.anchors(configuration)
-        let storeAccess = try StoreAccess.all(configuration)
+        let apis = configuration.apps.count { $0.appStoreAPI != nil } + configuration.stripe.count
+        let descriptors = try DescriptorShares(of: Descriptors.raise(), accounts: apis)
+        let storeAccess = try StoreAccess.all(configuration, connections: descriptors.calls)
         let passKeys = try PassKeyFiles(configured: configuration)
-        let stripe = try StripeFiles(configuration)
+        let stripe = try StripeFiles(configuration, connections: descriptors.calls)
         let account = context.isRoot ? try ServiceAccount.own() : nil
         try await context.logging { logger in
             do {
@@ -57,7 +59,7 @@ struct ServeCommand: Command {
                     }
                     return files
                 }
-                try await serve(configuration, anchors, files, address, session, context, logger)
+                try await serve(configuration, anchors, files, address, session, descriptors, logger)
             } catch is CancellationError {
                 // Told to stop before it began to serve: done as well.
                 logger.log(.info, "stopped before serving")
@@ -67,7 +69,7 @@ struct ServeCommand: Command {
 
     private func serve(
         _ configuration: Configuration, _ anchors: TrustAnchors, _ files: ServingFiles, _ bound: BoundAddress,
-        _ session: DatabaseSession, _ context: CommandContext, _ logger: Logger
+        _ session: DatabaseSession, _ descriptors: DescriptorShares, _ logger: Logger
     ) async throws {
         do {
             let appending = AppendingConnection(session.pool(connections: 2), logger)
@@ -94,19 +96,21 @@ struct ServeCommand: Command {
             }
             let passKeyWarning = await ledger.record(files.passKeys)
             let catalogWarning = try await ledger.reader.catalog().catalog.products.isEmpty ? Self.emptyCatalog : nil
-            let service = try await ServiceParts(configuration, anchors, files, ledger)
+            let service = try await ServiceParts(configuration, anchors, files, ledger, descriptors)
             let watch = WorkWatch(
                 failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
             // Before anybody is served: from then on a signal to stop waits for no answer of the database.
             await watch.begin()
             var listening = HTTPServerConfiguration()
             listening.boundAddress = bound
+            descriptors.fit(&listening)
             let server = service.application.makeServer(listening)
             try server.start()
             // Not before: whoever cannot serve says why in one line, and nothing else.
             report(
-                configuration, warnings: files.warnings + [passKeyWarning, catalogWarning].compactMap(\.self),
-                to: logger)
+                configuration,
+                warnings: files.warnings
+                    + [passKeyWarning, catalogWarning, descriptors.notice].compactMap(\.self), to: logger)
             logger.log(.info, "serving as the user \(ServiceAccount.name(of: geteuid()))")
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)

@@ -1,5 +1,6 @@
 import EntitlementCore
 import Foundation
+import OutgoingHTTP
 import Service
 import StripeAPI
 
@@ -74,9 +75,11 @@ struct StripeFiles: Sendable {
     let keys: [(key: StripeKey, base: String?)]
     /// What is wrong with the files without making them useless.
     let warnings: [String]
+    private let connections: Int
 
+    /// - Parameter connections: the most that each client opens.
     /// - Throws: `ConfigurationError` for a file that cannot be read, or holds something else; it never quotes any.
-    init(_ configuration: Configuration) throws {
+    init(_ configuration: Configuration, connections: Int = 64) throws {
         var secrets: [StripeWebhookSecret] = []
         var keys: [(key: StripeKey, base: String?)] = []
         var warnings: [String] = []
@@ -100,6 +103,7 @@ struct StripeFiles: Sendable {
         }
         webhooks = StripeWebhooks(secrets)
         self.keys = keys
+        self.connections = connections
         self.warnings = warnings
     }
 
@@ -142,7 +146,10 @@ struct StripeFiles: Sendable {
     ) -> [StripeClient] {
         keys.map { key, base in
             StripeClient(
-                key, base: base, pace: paces[key.environment],
+                key, base: base,
+                transport: OutgoingSession(
+                    timeout: StripeClient.timeout, answerLimit: StripeClient.answerLimit, connections: connections),
+                pace: paces[key.environment],
                 surroundings: .init(
                     now: now, sleep: { try await Task.sleep(for: $0) }, fraction: { Double.random(in: 0...1) }))
         }

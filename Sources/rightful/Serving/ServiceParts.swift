@@ -14,7 +14,8 @@ struct ServiceParts: Sendable {
     private let sweeper: StoreSweeper
 
     init(
-        _ configuration: Configuration, _ anchors: TrustAnchors, _ files: ServingFiles, _ ledger: LedgerParts
+        _ configuration: Configuration, _ anchors: TrustAnchors, _ files: ServingFiles, _ ledger: LedgerParts,
+        _ descriptors: DescriptorShares
     ) async throws {
         let (session, writer, reader) = (ledger.session, ledger.writer, ledger.reader)
         let (metrics, logger, now) = (ledger.metrics, ledger.logger, ledger.clock.now)
@@ -35,8 +36,8 @@ struct ServiceParts: Sendable {
             files.stripe, sharing: paces, session, writer: writer, reader: reader, metrics: metrics, logger: logger)
         let streams = store.streams.with(web: stripe.ingestion.environments, register: stripe.register)
         webhooks = WebhookParts(
-            configuration, streams: streams, session, writer: writer, reader: reader, appended: ledger.appended,
-            metrics: metrics, logger: logger)
+            configuration, streams: streams, session, writer: writer, reader: reader,
+            underWay: descriptors.webhooks, appended: ledger.appended, metrics: metrics, logger: logger)
         let missed = MissedDeliveries()
         sweeper = StoreSweeper(
             files.storeAccess.flatMap { access in

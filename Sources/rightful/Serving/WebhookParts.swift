@@ -8,9 +8,10 @@ struct WebhookParts: Sendable {
     let handled: Webhooks
     let work: WebhookWork
 
+    /// - Parameter underWay: the most deliveries under way at once.
     init(
         _ configuration: Configuration, streams: StreamsReading, _ session: DatabaseSession, writer: LedgerWriter,
-        reader: LedgerReader,
+        reader: LedgerReader, underWay: Int,
         appended: Doorbell, metrics: Metrics, logger: Logger
     ) {
         let pool = session.pool
@@ -25,8 +26,6 @@ struct WebhookParts: Sendable {
                     "table projection has lost how far webhooks were told: they go on from the end of the log, and what came since "
                         + "the loss is told to nobody", [("position", .integer(position))])
             }, showDrift: WebhookWork.showDrift, show: WebhookWork.show)
-        // The rest is for those who ask, and for the database.
-        let underWay = min(WebhookDispatcher.mostUnderWay, max(16, Descriptors.raise() / 4))
         let (allowsPrivate, attempt) = (configuration.allowsPrivateWebhooks, configuration.webhookAttempt)
         handled = Webhooks(
             endpoints: endpoints, list: list, projector: projector,
