@@ -38,6 +38,8 @@ package struct ServingPrivileges: Sendable {
 
     let privileges: [Privilege]
 
+    package var count: Int { privileges.count }
+
     private init(_ grants: [(names: [String], tables: [String])]) {
         privileges = grants.flatMap { names, tables in
             tables.flatMap { table in names.map { Privilege(table: table, name: $0) } }
@@ -46,15 +48,18 @@ package struct ServingPrivileges: Sendable {
 
     /// What the role lacks of them, such as `INSERT on event`.
     package func missing(_ pool: PostgresPool) async throws -> [String] {
-        try await pool.run(doing: "looking what the role may do") { connection in
-            try connection.query(
-                """
-                SELECT privilege || ' on ' || name
-                FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS needed (name, privilege, number)
-                WHERE NOT coalesce(has_table_privilege(to_regclass(name), privilege), false) ORDER BY number
-                """, [.textArray(privileges.map(\.table)), .textArray(privileges.map(\.name))]
-            ).rows.map { try $0.text(0) }
-        }
+        try await pool.run(doing: "looking what the role may do") { try missing(on: $0) }
+    }
+
+    /// What the role that is connected lacks of them.
+    package func missing(on connection: isolated PostgresConnection) throws -> [String] {
+        try connection.query(
+            """
+            SELECT privilege || ' on ' || name
+            FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS needed (name, privilege, number)
+            WHERE NOT coalesce(has_table_privilege(to_regclass(name), privilege), false) ORDER BY number
+            """, [.textArray(privileges.map(\.table)), .textArray(privileges.map(\.name))]
+        ).rows.map { try $0.text(0) }
     }
 
     /// What to tell an operator whose role lacks something.
