@@ -86,6 +86,7 @@ struct StatusCommand: Command {
             cluster: session.cluster,
             transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
             notDurable: try await ServerDurability.gaps(session.pool),
+            cleaningHeldBy: try await CleaningObstacle.oldest(session.pool)?.description,
             servingAs: try await ServingUser.all(session.pool),
             weakness: try await ServingRole.weakness(session.pool), lacks: lacks,
             guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)

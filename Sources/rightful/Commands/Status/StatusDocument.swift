@@ -30,6 +30,8 @@ struct StatusDocument: Encodable {
         let isReadOnly: Bool
         /// Settings by which a crash may lose what was acknowledged.
         let notDurable: [String]
+        /// What has kept it from cleaning up for more than an hour, and what to do about it.
+        @Nullable var cleaningHeldBy: String?
     }
 
     struct Clock: Encodable {
@@ -150,7 +152,8 @@ extension StatusDocument {
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
         sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         cluster: EmbeddedCluster?,
-        transport: Transport, onlyReads: Bool, notDurable: [String], servingAs: [String], weakness: String?,
+        transport: Transport, onlyReads: Bool, notDurable: [String], cleaningHeldBy: String?,
+        servingAs: [String], weakness: String?,
         lacks: [String], guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
@@ -163,7 +166,8 @@ extension StatusDocument {
         database = Database(
             kind: cluster == nil ? "external" : "embedded", version: statistics.serverVersion,
             user: cluster?.serverAccount, reachedBy: reachedBy, encryption: transport.encryption,
-            isExposed: transport.isExposed, isReadOnly: onlyReads, notDurable: notDurable)
+            isExposed: transport.isExposed, isReadOnly: onlyReads, notDurable: notDurable,
+            cleaningHeldBy: cleaningHeldBy)
         self.servingAs = servingAs
         self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(

@@ -23,6 +23,7 @@ extension StatusDocument {
         rows += (database?.notDurable ?? []).map {
             ("not durable", "\($0): a crash of the database may lose what was acknowledged")
         }
+        if let obstacle = database?.cleaningHeldBy { rows.append(("not cleaned up", obstacle)) }
         if let servingAs {
             let users = "runs as the user \(servingAs.joined(separator: ", and as "))"
             rows.append(("service", servingAs.isEmpty ? "none is connected" : users))
@@ -134,6 +135,7 @@ extension StatusDocument {
             if database.isReadOnly { found.append("the database only reads") }
             if database.isExposed { found.append("the connection to the database is not encrypted") }
             if !database.notDurable.isEmpty { found.append("a crash of the database may lose what was acknowledged") }
+            if database.cleaningHeldBy != nil { found.append("the database is kept from cleaning up") }
         }
         if let clock, clock.aheadSeconds != 0 { found.append("a clock is wrong") }
         if let roles {

@@ -1,0 +1,65 @@
+import EntitlementCore
+import Foundation
+import PostgresClient
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Somebody's transaction that is forgotten, and touches nothing of the log.
+@Suite("Transactions that keep the database from cleaning up", .timeLimit(.minutes(1)))
+struct CleaningObstacleTests {
+    private static func ledger() async throws -> (TestDatabase, LedgerWriter) {
+        let database = try await TestDatabase.make()
+        let writer = LedgerWriter(
+            pool: database.pool(), now: { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) })
+        _ = try await writer.append(.grant("first", of: "pro", to: "ann"))
+        return (database, writer)
+    }
+
+    private static func until(_ condition: () async throws -> Bool) async throws {
+        for _ in 0..<200 {
+            if try await condition() { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        Issue.record("not within 10 s")
+    }
+
+    @Test("a snapshot is named to every role, once something was recorded since, until it ends")
+    func snapshot() async throws {
+        let (database, writer) = try await Self.ledger()
+        let holder = try await PostgresConnection.connect(
+            database.ownerConninfo, options: ConnectionOptions(applicationName: "forgotten"))
+        try await holder.execute(script: "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+        _ = try await writer.append(.grant("second", of: "pro", to: "ann"))
+        let owners = PostgresPool(database.ownerConninfo, limits: PostgresPool.Limits(connections: 1))
+        let process = await holder.serverProcessID
+        for (pool, since) in [(database.pool(), "at least since "), (owners, "in a transaction since ")] {
+            try await Self.until { try await CleaningObstacle.oldest(pool, olderThan: .zero) != nil }
+            let words = try await CleaningObstacle.oldest(pool, olderThan: .zero)?.description ?? ""
+            #expect(words.contains("session \(process) of the role rightful (forgotten)"), "\(words)")
+            #expect(words.contains(since) && words.contains("pg_terminate_backend(\(process))"), "\(words)")
+            #expect(try await CleaningObstacle.oldest(pool) == nil, "it is not an hour old")
+        }
+        try await holder.execute(script: "COMMIT")
+        let (pool, name) = (database.pool(), "session \(process) ")
+        let after = try await CleaningObstacle.oldest(pool, olderThan: .zero)?.description ?? ""
+        #expect(!after.contains(name), "\(after)")
+    }
+
+    @Test("of those who hold on to a number of a transaction that runs, the transaction itself is named")
+    func culprit() async throws {
+        let (database, writer) = try await Self.ledger()
+        let holder = try await database.owner()
+        try await holder.execute(script: "BEGIN; SELECT pg_current_xact_id()")
+        _ = try await writer.append(.grant("second", of: "pro", to: "ann"))
+        let reader = try await database.owner()
+        try await reader.execute(script: "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+        let pool = database.pool()
+        try await Self.until { try await CleaningObstacle.oldest(pool, olderThan: .zero) != nil }
+        let words = try await CleaningObstacle.oldest(pool, olderThan: .zero)?.description ?? ""
+        #expect(words.contains("session \(await holder.serverProcessID) "), "\(words)")
+        try await holder.execute(script: "COMMIT")
+        try await reader.execute(script: "COMMIT")
+    }
+}
