@@ -23,7 +23,9 @@ package struct WebCall: Sendable, Hashable {
 /// nothing unnoted.
 package struct WebLookupProjector: Sendable {
     /// What is noted once is done once: another version goes on where the last one was.
-    static let row = ProjectionRow(name: "web_lookup", version: 1)
+    static let row = ProjectionRow(name: name, version: 1)
+    /// As table `projection` names it.
+    package static let name = "web_lookup"
 
     private let follower: LogFollower
     private let delay: Duration

@@ -87,6 +87,7 @@ struct StatusCommand: Command {
             transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
             notDurable: try await ServerDurability.gaps(session.pool),
             cleaningHeldBy: try await CleaningObstacle.oldest(session.pool)?.description,
+            isUnfollowed: { web.isEmpty && $0 == WebLookupProjector.name },
             servingAs: try await ServingUser.all(session.pool),
             weakness: try await ServingRole.weakness(session.pool), lacks: lacks,
             guardsOff: try await LedgerGuards.off(session.pool), clock: session.clock)

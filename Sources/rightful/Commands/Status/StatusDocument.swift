@@ -52,6 +52,8 @@ struct StatusDocument: Encodable {
         let checkpoint: Int64
         /// Positions that it is behind the log.
         let lag: Int64
+        /// Whether services with this configuration bring it on.
+        let isFollowed: Bool
     }
 
     struct Rebuild: Codable, Hashable {
@@ -153,7 +155,7 @@ extension StatusDocument {
         sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         cluster: EmbeddedCluster?,
         transport: Transport, onlyReads: Bool, notDurable: [String], cleaningHeldBy: String?,
-        servingAs: [String], weakness: String?,
+        isUnfollowed: (String) -> Bool, servingAs: [String], weakness: String?,
         lacks: [String], guardsOff: [String], clock: LedgerClock
     ) {
         self.init(.current)
@@ -176,7 +178,7 @@ extension StatusDocument {
         projections = status.projections.map {
             Projection(
                 name: $0.name, version: $0.version, checkpoint: $0.checkpoint,
-                lag: max(0, status.position - $0.checkpoint))
+                lag: max(0, status.position - $0.checkpoint), isFollowed: !isUnfollowed($0.name))
         }
         rebuild = statistics.rebuild.map {
             Rebuild(

@@ -54,7 +54,9 @@ extension StatusDocument {
             let lag =
                 isBeyondLog(projection)
                 ? "beyond the end of the log: it was made from another one"
-                : projection.lag == 0 ? "up to date" : "\(projection.lag) behind"
+                : !projection.isFollowed
+                    ? "left there: `stripe` is not configured"
+                    : projection.lag == 0 ? "up to date" : "\(projection.lag) behind"
             rows.append(
                 (
                     "projection \(projection.name)",
