@@ -30,6 +30,9 @@ struct RevocationTests {
             Given(refunded, subscription("2", from: 5, to: 60, .renewal)).timeline()
                 == ["0..60 active pro", "60.. expired pro"],
             "charged while the earlier still ran, so it begins where that ended: at the revocation")
+        #expect(
+            Given(refunded, subscription("2", from: 5, to: 28, .renewal)).timeline()
+                == ["0..28 active pro", "28.. expired pro"], "also where the earlier covered it whole")
     }
 
     @Test("at or before the purchase it leaves nothing of the period", arguments: [5.0, 0])

@@ -233,7 +233,7 @@ extension RecordFigures {
     ) -> [[String]: Int64] {
         var counts: [[String]: Int64] = [:]
         for (key, story) in record.web.stories where key.environment == environment && !story.isOneTime {
-            let standings = story.strands.compactMap {
+            let standings = story.strands(under: record.world.policy).compactMap {
                 WebHolding(key, story, $0, record.world).standing(at: instant)
             }
             // A subscription with several items counts once: by that which reads best, and of these the first.

@@ -11,7 +11,9 @@ extension Record {
             key.environment == customer.environment
                 && story.owner.map { ownership.customer(CustomerKey(key.environment, $0)) } == customer
         }.sorted { $0.key < $1.key }
-        let strands = bought.flatMap { key, story in story.strands.map { WebHolding(key, story, $0, world) } }
+        let strands = bought.flatMap { key, story in
+            story.strands(under: world.policy).map { WebHolding(key, story, $0, world) }
+        }
         let entitlements = Set(holdings.flatMap(\.entitlements)).union(grants.map(\.entitlement))
             .union(strands.flatMap(\.entitlements))
         var timelines: [String: [RecordInterval]] = [:]

@@ -3,7 +3,7 @@ import Testing
 
 @testable import EntitlementCore
 
-/// One subscription of one item, whose lines follow each other, told as plainly as the contract tells it.
+/// One subscription of one item, whose lines follow each other or overlap, told as plainly as the contract tells it.
 private struct PlainLife {
     struct Line {
         let invoice: Int
@@ -33,7 +33,7 @@ private struct PlainLife {
 
     /// What holds at an instant: one rule after the other, without any list of periods.
     func state(at t: Timestamp) -> EntitlementState? {
-        let real = lines.filter { line in endedAt.map { line.start < $0 } ?? true }
+        let real = held.filter { line in endedAt.map { line.start < $0 } ?? true }
         func opening(_ index: Int) -> Timestamp {
             index == 0 ? real[0].start : max(real[index].start, real[index].paidAt)
         }
@@ -64,6 +64,18 @@ private struct PlainLife {
         }
     }
 
+    /// Where each line holds: it begins where those before it have ended, by themselves or by being taken back.
+    private var held: [Line] {
+        var held: [Line] = []
+        for line in lines.sorted(by: { $0.start < $1.start }) {
+            let ends = held.map { min($0.end, max($0.start, withdrawn[$0.invoice] ?? .endless)) }
+            let start = max(line.start, ends.max() ?? .earliest)
+            guard start < line.end else { continue }
+            held.append(Line(invoice: line.invoice, start: start, end: line.end, paidAt: line.paidAt))
+        }
+        return held
+    }
+
     init(_ random: inout SplitMix64) {
         func instant(_ hours: Int64) -> Timestamp { day(0).adding(milliseconds: hours * Self.hour) }
         func days(_ instant: Timestamp) -> Double {
@@ -73,7 +85,10 @@ private struct PlainLife {
         var cursor: Int64 = 0
         for invoice in 0..<Int(random.next() % 5) + 1 {
             let length = random.pick([24, 7 * 24, 30 * 24] as [Int64])
-            let start = cursor + (random.once(in: 4) ? Int64(random.next() % 200) : 0)
+            // Some begin while the one before runs, each at an instant of its own.
+            let early = min(cursor, 1 + Int64(random.next() % 500))
+            let isEarly = random.once(in: 4) && !lines.contains { $0.start == instant(cursor - early) }
+            let start = isEarly ? cursor - early : cursor + (random.once(in: 4) ? Int64(random.next() % 200) : 0)
             let paid = start + random.pick([0, 1, 1, 1, 30, 24 * 5, 24 * 9])
             let line = Line(
                 invoice: invoice, start: instant(start), end: instant(start + length), paidAt: instant(paid))
@@ -82,7 +97,7 @@ private struct PlainLife {
                 paidLine(
                     "\(invoice)", from: days(line.start), to: days(line.end), at: days(line.paidAt), by: "pi_\(invoice)"
                 ))
-            cursor = start + length
+            cursor = max(cursor, start + length)
             if random.once(in: 6) {
                 let date = instant(start + Int64(random.next() % UInt64(length + 200)))
                 withdrawn[invoice] = date

@@ -48,6 +48,89 @@ struct WebWithdrawalTests {
             WebGiven(first, second, refunded(at: 40)).timeline() == ["0..60 active pro", "60.. expired pro"])
     }
 
+    struct Overlap: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let told: [WebTold]
+        let expected: [String]
+    }
+
+    static let overlaps: [Overlap] = {
+        let month = paidLine("1", from: 0, to: 30, by: "pi_1")
+        let again = paidLine("2", from: 0, to: 30, at: 1, by: "pi_2")
+        let year = paidLine("2", "pro.yearly", from: 5, to: 370, by: "pi_2")
+        return [
+            Overlap(
+                testDescription: "changed to a year without a proration, and the month is given back",
+                told: [month, year, refunded(at: 10)],
+                expected: ["0..10 active pro", "10..370 active pro.yearly", "370.. expired pro.yearly"]),
+            Overlap(
+                testDescription: "the month is given back before the year begins",
+                told: [month, year, refunded(at: 3)],
+                expected: [
+                    "0..3 active pro", "3..5 revoked pro", "5..370 active pro.yearly", "370.. expired pro.yearly",
+                ]),
+            Overlap(
+                testDescription: "its dispute is lost", told: [month, year, disputed(at: 10, told: 20, "lost")],
+                expected: ["0..10 active pro", "10..370 active pro.yearly", "370.. expired pro.yearly"]),
+            Overlap(
+                testDescription: "its dispute is won",
+                told: [month, year, disputed(at: 10), disputed(at: 10, told: 20, "won")],
+                expected: ["0..30 active pro", "30..370 active pro.yearly", "370.. expired pro.yearly"]),
+            Overlap(
+                testDescription: "the year is given back", told: [month, year, refunded(at: 10, payment: "pi_2")],
+                expected: ["0..30 active pro", "30.. revoked pro.yearly"]),
+            Overlap(
+                testDescription: "paid twice, and the first is given back", told: [month, again, refunded(at: 10)],
+                expected: ["0..30 active pro", "30.. expired pro"]),
+            Overlap(
+                testDescription: "paid twice, and the second is given back",
+                told: [month, again, refunded(at: 10, payment: "pi_2")],
+                expected: ["0..30 active pro", "30.. expired pro"]),
+            Overlap(
+                testDescription: "paid twice, and both are given back",
+                told: [month, again, refunded(at: 10), refunded("2", at: 12, payment: "pi_2")],
+                expected: ["0..12 active pro", "12.. revoked pro"]),
+            Overlap(
+                testDescription: "a year is given back beside which months are paid",
+                told: [
+                    paidLine("1", "pro.yearly", from: 0, to: 365, by: "pi_1"), paidLine("2", from: 5, to: 35),
+                    paidLine("3", from: 35, to: 65), refunded(at: 10),
+                ],
+                expected: ["0..10 active pro.yearly", "10..65 active pro", "65.. expired pro"]),
+            Overlap(
+                testDescription: "what was given back does not run where the later one is replaced",
+                told: [
+                    month, year, refunded(at: 10),
+                    paid(
+                        "3", line("3a", "pro.yearly", from: 20, to: 370, proration: true, amount: -900),
+                        line("3b", "pro.max", from: 20, to: 50), at: 20),
+                ],
+                expected: [
+                    "0..10 active pro", "10..20 active pro.yearly", "20..50 active pro.max", "50.. expired pro.max",
+                ]),
+        ]
+    }()
+
+    @Test("it takes nothing away that another invoice paid for", arguments: overlaps)
+    func overlapping(_ example: Overlap) {
+        #expect(WebGiven(policy: AccessPolicy()).with { $0.told = example.told }.timeline() == example.expected)
+        #expect(
+            WebGiven(policy: AccessPolicy()).with { $0.told = example.told.reversed() }.timeline() == example.expected)
+    }
+
+    @Test("what begins at a refund rests on it, too, and before it was known nothing was otherwise")
+    func rests() {
+        let given = Self.overlaps[0]
+        let withdrawal = WebGiven(policy: AccessPolicy()).with { $0.told = given.told }
+        let facts = withdrawal.facts
+        let chain = facts.originals["sub_1"]?.chains(facts.catalog).first
+        #expect(chain?.periods.last?.positions.count == 3)
+        let before = WebGiven(policy: AccessPolicy()).with { $0.told = Array(given.told.prefix(2)) }
+        for instant in [3.0, 9.99] {
+            #expect(withdrawal.answer(at: instant)?.reading.productID == before.answer(at: instant)?.reading.productID)
+        }
+    }
+
     @Test(
         "what was pending, failed or cancelled never was",
         arguments: ["pending", "requires_action", "failed", "canceled", "odd", nil])

@@ -3,19 +3,26 @@
 /// A paid line while its neighbours are weighed.
 struct WebDraft {
     let stated: WebStated<WebPaidLine>
+    /// What takes it back.
+    let withdrawal: WebWithdrawal?
     var start: Timestamp
+    /// Where it ends as far as its neighbours and what was paid say.
     var end: Timestamp
     var opening: Timestamp
     var ending = Period.End.ranOut
     var positions: [Int64]
 
-    init(_ stated: WebStated<WebPaidLine>) {
+    init(_ stated: WebStated<WebPaidLine>, withdrawal: WebWithdrawal?) {
         self.stated = stated
+        self.withdrawal = withdrawal
         start = stated.value.line.start
         end = stated.value.line.end
         opening = start
         positions = [stated.position]
     }
+
+    /// Where it ends, also by a refund or a dispute.
+    var heldUntil: Timestamp { withdrawal.map { min(end, max($0.at, start)) } ?? end }
 
     /// Whether it ran up to an instant, and would have run on.
     fileprivate func isReplaced(at instant: Timestamp) -> Bool {
@@ -53,21 +60,26 @@ extension WebOriginal {
     /// The paid lines of one item, in order: each delays or ends its neighbours.
     ///
     /// - Parameter predecessors: the paid lines of the items that this one replaced.
-    func drafts(of lines: [WebStated<WebPaidLine>], predecessors: [WebDraft] = []) -> [WebDraft] {
+    func drafts(
+        of lines: [WebStated<WebPaidLine>], _ withdrawals: WebWithdrawals, predecessors: [WebDraft] = []
+    ) -> [WebDraft] {
         var chain: [WebDraft] = []
         let turns = Dictionary(grouping: lines.filter { !$0.value.line.isEmpty }, by: \.value.line.start)
         for (start, begun) in turns.sorted(by: { $0.key < $1.key }) {
-            let running = chain.filter { $0.start < start && start < $0.end }
+            // Only the last one that began: what covers the instant beside it was taken back.
+            let running = chain.last { $0.start < start }.flatMap { start < $0.end ? $0 : nil }
             let turn = WebTurn(
-                begun, running: Set(running.map(\.stated.value.line.product)), isFirst: chain.isEmpty)
+                begun, running: Set([running?.stated.value.line.product].compactMap(\.self)), isFirst: chain.isEmpty)
             let ground = WebGround(
-                of: chain.isEmpty ? predecessors.filter { $0.isReplaced(at: start) } : running, at: start,
+                of: chain.isEmpty
+                    ? predecessors.filter { $0.isReplaced(at: start) } : [running].compactMap(\.self), at: start,
                 isFirst: chain.isEmpty && predecessors.isEmpty)
             // What is replaced comes before what replaces it.
             let sold = turn.sold.map { (stated: $0, replaces: replaces($0.value, among: lines)) }
             let plain = sold.filter { !$0.replaces }.sorted { $0.stated.value.line.end < $1.stated.value.line.end }
             for (stated, replaces) in plain + sold.filter(\.replaces) {
-                append(stated, replaces: replaces, on: ground, to: &chain)
+                let draft = WebDraft(stated, withdrawal: withdrawals.first(ofInvoice: stated.value.invoiceID))
+                append(draft, replaces: replaces, on: ground, to: &chain)
             }
             if turn.ends {
                 for credit in turn.credits { end(by: credit, among: lines, in: &chain) }
@@ -85,21 +97,22 @@ extension WebOriginal {
     }
 
     private func append(
-        _ stated: WebStated<WebPaidLine>, replaces: Bool, on ground: WebGround, to chain: inout [WebDraft]
+        _ draft: WebDraft, replaces: Bool, on ground: WebGround, to chain: inout [WebDraft]
     ) {
-        var draft = WebDraft(stated)
+        var draft = draft
         // A late payment does not change how the time before it reads.
-        let paidAt = max(draft.start, stated.value.paidAt ?? draft.start)
+        let paidAt = max(draft.start, draft.stated.value.paidAt ?? draft.start)
         if replaces {
             draft.opening = ground.opening(paidAt: paidAt)
             for index in chain.indices where chain[index].end > draft.start {
-                chain[index].end(at: draft.start, as: .superseded, by: stated.position)
+                chain[index].end(at: draft.start, as: .superseded, by: draft.stated.position)
             }
             chain.removeAll { $0.end <= $0.start }
-        } else if let last = chain.max(by: { $0.end < $1.end }) {
-            if last.end > draft.start {
-                draft.start = last.end
-                draft.positions += last.positions
+        } else if let last = chain.max(by: { $0.heldUntil < $1.heldUntil }) {
+            // What was taken back leaves its time to what was paid for besides.
+            if last.heldUntil > draft.start {
+                draft.start = last.heldUntil
+                draft.positions += last.positions + (last.heldUntil < last.end ? last.withdrawal?.positions ?? [] : [])
             }
             draft.opening = max(draft.start, paidAt)
         } else {

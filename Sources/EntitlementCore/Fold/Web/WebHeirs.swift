@@ -12,7 +12,7 @@ struct WebHeirs {
     init(of chains: [String?: [WebDraft]], _ history: [WebStated<WebSubscription>]) {
         var spans: [String: (start: Timestamp, end: Timestamp)] = [:]
         for (item, drafts) in chains {
-            guard let item, let start = drafts.map(\.start).min(), let end = drafts.map(\.end).max() else { continue }
+            guard let item, let start = drafts.first?.start, let end = drafts.last?.end else { continue }
             spans[item] = (start, end)
         }
         self.spans = spans

@@ -27,20 +27,21 @@ extension WebOriginal {
         var items: [String?: [WebStated<WebPaidLine>]] = [:]
         let named = Set(lines.compactMap(\.value.line.item))
         for line in lines { items[item(of: line.value.line, named), default: []].append(line) }
-        var drafts = items.mapValues { self.drafts(of: $0) }
+        var drafts = items.mapValues { self.drafts(of: $0, withdrawals) }
         let heirs = WebHeirs(of: drafts, subscriptions)
         for (heir, predecessors) in heirs.predecessors {
-            drafts[heir] = self.drafts(of: items[heir] ?? [], predecessors: predecessors.flatMap { drafts[$0] ?? [] })
+            drafts[heir] = self.drafts(
+                of: items[heir] ?? [], withdrawals, predecessors: predecessors.flatMap { drafts[$0] ?? [] })
         }
         let ofItems = inOrder(items.keys).map { item in
             let ofItem = drafts[item] ?? []
-            let last = ofItem.map(\.end).max() ?? .earliest
+            let last = ofItem.last?.end ?? .earliest
             let openings = heirs.heirs(of: item).flatMap { drafts[$0] ?? [] }.map(\.opening).filter { last <= $0 }
             return PeriodChain(
                 periods: ofItem.compactMap { draft in
                     period(
-                        draft, of: item, catalog: catalog, withdrawals,
-                        heirs: heirs.heirs(of: item, after: draft.end), yieldsAt: openings.min() ?? .endless)
+                        draft, of: item, catalog: catalog, heirs: heirs.heirs(of: item, after: draft.end),
+                        yieldsAt: openings.min() ?? .endless)
                 })
         }
         return (ofItems + oneTimeChains(catalog, withdrawals)).filter { !$0.periods.isEmpty }
@@ -74,19 +75,12 @@ extension WebOriginal {
     // MARK: - Subscriptions
 
     private func period(
-        _ draft: WebDraft, of item: String?, catalog: Catalog, _ withdrawals: WebWithdrawals, heirs: Set<String>,
-        yieldsAt: Timestamp
+        _ draft: WebDraft, of item: String?, catalog: Catalog, heirs: Set<String>, yieldsAt: Timestamp
     ) -> Period? {
         let line = draft.stated.value.line
-        var (end, ending, positions) = (draft.end, draft.ending, draft.positions)
-        let withdrawal = withdrawals.first(ofInvoice: draft.stated.value.invoiceID)
-        if let withdrawal {
-            positions += withdrawal.positions
-            if withdrawal.at < end {
-                end = max(withdrawal.at, draft.start)
-                ending = .revoked
-            }
-        }
+        let withdrawal = draft.withdrawal
+        var (end, positions) = (draft.heldUntil, draft.positions + (withdrawal?.positions ?? []))
+        var ending = end < draft.end ? .revoked : draft.ending
         if let over = self.ending, let endedAt = over.value.endedAt, endedAt < end {
             guard draft.start < endedAt else { return nil }
             (end, ending) = (endedAt, .cancelled)

@@ -10,8 +10,13 @@ struct WebStrand: Sendable, Equatable {
         var end: Int64?
         /// Until when it was paid for; nil for a one-time purchase.
         var paidUntil: Int64?
+        /// From when on what paid for it is taken back.
+        var takenBackAt: Int64?
         /// Something took its place before it was over.
         var isReplaced = false
+
+        /// Until when nothing else of the item holds; nil for what the catalog decides.
+        fileprivate var heldUntil: Int64? { end.map { min($0, max(takenBackAt ?? .max, start)) } }
     }
 
     /// Nil for a one-time purchase.
@@ -23,7 +28,7 @@ struct WebStrand: Sendable, Equatable {
 
 extension WebStory {
     /// The strands of it, in the order of their items, those that it no longer has behind the others.
-    var strands: [WebStrand] {
+    func strands(under policy: SimulatedAccessPolicy) -> [WebStrand] {
         let sorted = Set(stretches.map(\.item)).sorted()
         func isHeld(_ item: String) -> Bool { statements.last.map { $0.periodEnds[item] != nil } ?? true }
         let items = sorted.filter(isHeld) + sorted.filter { !isHeld($0) }
@@ -32,12 +37,13 @@ extension WebStory {
         func start(_ item: String) -> Int64 { stretches.filter { $0.item == item }.map(\.start).min() ?? 0 }
         for item in items.sorted(by: { (start($0), $0) < (start($1), $1) }) {
             let predecessors = ofItem.values.filter { before in
-                let end = before.chapters.compactMap(\.end).max()
+                let end = before.chapters.last?.end
                 return before.item.flatMap { name in end.map { heirs(of: name, after: $0) } }?.contains(item) ?? false
             }
             ofItem[item] = WebStrand(
                 item: item,
-                chapters: chapters(stretches.filter { $0.item == item }, after: predecessors.map(\.chapters)))
+                chapters: chapters(
+                    stretches.filter { $0.item == item }, after: predecessors.map(\.chapters), under: policy))
         }
         let ofItems = items.compactMap { ofItem[$0] }.map { yielding($0, to: ofItem) }
         let payment = payments.keys.sorted().first ?? ""
@@ -48,7 +54,7 @@ extension WebStory {
                     chapters: [
                         WebStrand.Chapter(
                             payment: payment, productID: purchase.productID, opening: purchase.from,
-                            start: purchase.from)
+                            start: purchase.from, takenBackAt: withdrawal(of: payment, under: policy))
                     ])
             }
     }
@@ -71,7 +77,7 @@ extension WebStory {
 
     /// A strand, with when another item was paid for that took its place.
     private func yielding(_ strand: WebStrand, to others: [String: WebStrand]) -> WebStrand {
-        guard let item = strand.item, let end = strand.chapters.compactMap(\.end).max() else { return strand }
+        guard let item = strand.item, let end = strand.chapters.last?.end else { return strand }
         var strand = strand
         // Any of its payments is one for what goes on, also one that comes before that for an earlier period.
         strand.yieldsAt = heirs(of: item, after: end).flatMap { others[$0]?.chapters ?? [] }.map(\.opening).min()
@@ -80,7 +86,7 @@ extension WebStory {
 
     /// - Parameter predecessors: what was paid for of the items whose place this one took.
     private func chapters(
-        _ stretches: [Stretch], after predecessors: [[WebStrand.Chapter]]
+        _ stretches: [Stretch], after predecessors: [[WebStrand.Chapter]], under policy: SimulatedAccessPolicy
     ) -> [WebStrand.Chapter] {
         let ordered = stretches.sorted { left, right in
             (left.start, left.replaces ? 1 : 0, left.replaces ? Int64(left.order) : left.end)
@@ -93,8 +99,8 @@ extension WebStory {
             if index == 0 || ordered[index - 1].start < stretch.start { earlier = chapters }
             var chapter = WebStrand.Chapter(
                 payment: stretch.payment, productID: stretch.productID, opening: stretch.start, start: stretch.start,
-                end: stretch.end)
-            chapter.paidUntil = stretch.end
+                end: stretch.end, paidUntil: stretch.end,
+                takenBackAt: withdrawal(of: stretch.payment, under: policy))
             if stretch.replaces || chapters.isEmpty {
                 // What takes the place of something that runs opens as that does; of what nobody has paid for yet, as while a
                 // charge fails, when either is paid.
@@ -105,7 +111,7 @@ extension WebStory {
                         before.start < stretch.start && stretch.start <= before.end ?? 0
                             && stretch.start < before.paidUntil ?? 0
                     }
-                    : earlier.filter { before in
+                    : [earlier.last { $0.start < stretch.start }].compactMap(\.self).filter { before in
                         before.end ?? 0 > stretch.start && !given.contains { before.start < $0.at }
                     }
                 if !earlier.isEmpty || !predecessors.isEmpty {
@@ -117,7 +123,8 @@ extension WebStory {
                     chapters[index].isReplaced = true
                 }
                 chapters.removeAll { $0.end ?? 0 <= $0.start }
-            } else if let before = chapters.compactMap(\.end).max() {
+            } else if let before = chapters.compactMap(\.heldUntil).max() {
+                // Nobody has a claim to time for which the money went back, but whoever paid for it again.
                 chapter.start = max(stretch.start, before)
                 chapter.opening = max(chapter.start, stretch.paidAt)
             }
@@ -177,7 +184,7 @@ struct WebHolding {
         if let endedAt = story.endedAt { edges.append(endedAt) }
         if let yieldsAt = strand.yieldsAt { edges.append(yieldsAt) }
         for chapter in strand.chapters {
-            edges += [chapter.opening, withdrawal(of: chapter)].compactMap(\.self)
+            edges += [chapter.opening, chapter.takenBackAt].compactMap(\.self)
             guard let end = chapter.end, end < .max else { continue }
             edges += [0, leeway, grace, Self.pending, Self.unheard, Self.givenUp].map { end + $0 }
         }
@@ -220,12 +227,12 @@ struct WebHolding {
 
     /// Where access ends that was paid for.
     private func end(of chapter: WebStrand.Chapter) -> Int64 {
-        let withdrawn = withdrawal(of: chapter).map { max($0, chapter.start) }
+        let withdrawn = chapter.takenBackAt.map { max($0, chapter.start) }
         return min(chapter.end ?? .max, withdrawn ?? .max, story.endedAt ?? .max)
     }
 
     private func state(of chapter: WebStrand.Chapter, at instant: Int64) -> RecordState {
-        if let withdrawal = withdrawal(of: chapter), withdrawal <= instant { return .revoked }
+        if let withdrawal = chapter.takenBackAt, withdrawal <= instant { return .revoked }
         let end = chapter.end ?? .max
         if let endedAt = story.endedAt, endedAt < end, endedAt <= instant { return .expired }
         if instant < end { return .active }
@@ -290,29 +297,6 @@ struct WebHolding {
         case .goesOn:
             if periodEnd <= end { return instant < end + Self.unheard ? .active : .expired }
             return instant < min(end + Self.pending, periodEnd) ? .active : .inBillingRetry
-        }
-    }
-
-    /// From when on what paid for a chapter is taken back.
-    private func withdrawal(of chapter: WebStrand.Chapter) -> Int64? {
-        guard let payment = story.payments[chapter.payment] else { return nil }
-        return ([refund(of: payment)] + payment.disputes.map(date)).compactMap(\.self).min()
-    }
-
-    private func refund(of payment: WebStory.Payment) -> Int64? {
-        var paidBack: Int64 = 0
-        for refund in payment.refunds.sorted(by: { $0.created < $1.created }) {
-            paidBack += refund.amount
-            if paidBack >= payment.amount || world.policy.proratedRefund == .endsAccess { return refund.created }
-        }
-        return nil
-    }
-
-    private func date(of dispute: WebStory.Dispute) -> Int64? {
-        guard dispute.stands else { return nil }
-        switch world.policy.webDispute {
-        case .suspendsAccess: return dispute.created
-        case .keepsAccess: return dispute.lostAt
         }
     }
 }

@@ -139,6 +139,32 @@ package struct WebStory: Sendable, Equatable {
     }
 }
 
+// What goes back.
+extension WebStory {
+    /// From when on what was paid for with a payment is taken back.
+    func withdrawal(of payment: String, under policy: SimulatedAccessPolicy) -> Int64? {
+        guard let payment = payments[payment] else { return nil }
+        let refund = refund(of: payment, isWholeAtOnce: policy.proratedRefund == .endsAccess)
+        let disputes = payment.disputes.filter(\.stands).map {
+            switch policy.webDispute {
+            case .suspendsAccess: $0.created
+            case .keepsAccess: $0.lostAt
+            }
+        }
+        return ([refund] + disputes).compactMap(\.self).min()
+    }
+
+    /// - Parameter isWholeAtOnce: whether any part of it counts as all.
+    private func refund(of payment: Payment, isWholeAtOnce: Bool) -> Int64? {
+        var paidBack: Int64 = 0
+        for refund in payment.refunds.sorted(by: { $0.created < $1.created }) {
+            paidBack += refund.amount
+            if paidBack >= payment.amount || isWholeAtOnce { return refund.created }
+        }
+        return nil
+    }
+}
+
 // What the storyteller writes.
 extension WebStory {
     /// Somebody is named; who was named first in a place stays.

@@ -84,6 +84,7 @@ extension WebStoryteller {
                 say(id, at: plot.now + random.seconds(in: Span.second...Span.hour))
             case 90..<95 where !plot.owed.isEmpty:
                 recover(id, plot.owed.removeFirst(), at: plot.now)
+            case 95..<98 where subscription.status == "active": payTwice(id, at: plot.now)
             default:
                 say(id, at: plot.now)
             }
@@ -157,12 +158,33 @@ extension WebStoryteller {
             return replaceItem(id, index, with: price, settlement, paidAfter: wait, at: instant)
         }
         if settlement == .none, pending[id] != nil, price.interval != item.price.interval { settlement = .atOnce }
+        let before = paid(id, before: instant).last
         change(id, item: index, to: price, quantity: item.quantity, settlement, paidAfter: wait, at: instant)
+        // Both intervals are paid from now on, so support gives the old one back.
+        if settlement == .none, price.interval != item.price.interval, let charge = before?.charge, random.chance(50) {
+            giveBack(charge, at: instant + random.seconds(in: Span.hour...9 * Span.day))
+        }
+    }
+
+    /// The present period is paid a second time, and mostly one of the two payments goes back.
+    private mutating func payTwice(_ id: String, at instant: Int64) {
+        // What waits to be billed would be on the second invoice, too.
+        guard pending[id] == nil, let first = paid(id, before: instant).last,
+            let lines = billed[first.id], lines.allSatisfy({ $0.line.isPeriod && !$0.line.replaces }),
+            lines.contains(where: { instant < $0.line.end })
+        else { return }
+        let second = payAgain(first.id, at: instant)
+        guard random.chance(80), let charge = random.pick([first, invoice(second)]).charge else { return }
+        giveBack(charge, at: instant + random.seconds(in: Span.hour...9 * Span.day))
+    }
+
+    private func paid(_ id: String, before instant: Int64) -> [StripeInvoice] {
+        invoices.values.filter { $0.subscription == id && $0.charge != nil && $0.paidAt ?? .max < instant }
+            .sorted { $0.id < $1.id }
     }
 
     private mutating func giveBackSomething(_ id: String, at instant: Int64) {
-        let paid = invoices.values.filter { $0.subscription == id && $0.charge != nil && $0.paidAt ?? .max < instant }
-            .sorted { $0.id < $1.id }
+        let paid = paid(id, before: instant)
         guard let charge = (random.chance(70) ? paid.last : paid.isEmpty ? nil : random.pick(paid))?.charge else {
             return
         }

@@ -65,6 +65,25 @@ extension WebStoryteller {
         }
     }
 
+    /// What an invoice was for is billed and paid once more, by somebody's mistake.
+    ///
+    /// - Returns: the second invoice.
+    @discardableResult
+    package mutating func payAgain(_ id: String, at instant: Int64) -> String {
+        guard let subscription = invoice(id).subscription else { preconditionFailure("\(id) is of no subscription") }
+        var lines: [PendingLine] = []
+        for pending in billed[id] ?? [] {
+            guard let price = pending.line.price else { continue }
+            lines.append(
+                line(
+                    price, of: pending.item, from: pending.line.start, to: pending.line.end, amount: pending.line.amount
+                ))
+        }
+        let second = bill(subscription, lines, reason: "manual", at: instant)
+        pay(second, at: instant)
+        return second
+    }
+
     /// The card is refused.
     mutating func refuse(_ id: String, nextAttempt: Int64?, at instant: Int64) {
         var invoice = invoice(id)
