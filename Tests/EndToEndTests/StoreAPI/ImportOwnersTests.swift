@@ -147,6 +147,12 @@ struct ImportOwnersTests {
             (["8001"], "line 1: beside '8001' is to stand the customer's id"),
             (["8001,\"user"], "line 1: a quotation mark has no other in its column"),
             (["# nothing"], "names no customers"),
+            // RevenueCat's ids differ by case, so these may be two customers of its.
+            (
+                ["8001,\(Self.token)", "8002,\(Self.token.uppercased())", "8003,user", "8004,USER"],
+                "'\(Self.token.uppercased())' in \(list.url.path()), line 2, and '\(Self.token)' in "
+                    + "\(list.url.path()), line 1; write"
+            ),
         ] {
             try list.write(lines)
             let run = try await stage.importOwners(list)

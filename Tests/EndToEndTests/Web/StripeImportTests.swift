@@ -139,6 +139,10 @@ struct StripeImportTests {
             ("cus_1,\"c-1,c-2\n", "line 1: a quotation mark"), ("cus_1,\"c\"-1\n", "line 1: a quotation mark"),
             ("cus_1,\"c-1,c-2\"\ncus_1,c-1\n", "line 2: 'cus_1' stands in the list before"),
             ("\n# \"nothing\n", "names no customers"),
+            (
+                "sub_1,0f1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0\nsub_2,0F1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0\n",
+                "'0F1d2e3c-4b5a-6978-8796-a5b4c3d2e1f0' in \(list), line 2, and '0f1d"
+            ),
         ] {
             try text.write(toFile: list, atomically: true, encoding: .utf8)
             let refused = try await installation.run(Self.command + ["--owners", list])

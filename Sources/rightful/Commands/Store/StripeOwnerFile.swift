@@ -18,6 +18,7 @@ struct StripeOwnerFile: Sendable {
         var list = StripeOwnerList()
         var ids: [Substring] = []
         var products: [String: String] = [:]
+        var spellings = CustomerSpellings()
         try TableFile.read(path, limit: Self.sizeLimit) { line, place in
             func refusal(_ what: String) -> CommandFailure {
                 CommandFailure(description: "\(place): \(what); nothing was imported")
@@ -48,9 +49,11 @@ struct StripeOwnerFile: Sendable {
                 case .contradiction: throw refusal("'\(id)' stands in the list before, as another's")
                 }
             }
+            spellings.note(customer, as: cells[1], place)
             ids.append(id[...])
             if let product, products[product] == nil { products[product] = place }
         }
+        try spellings.refuseSeveral()
         guard !list.isEmpty else { throw CommandFailure(description: "\(path) names no customers") }
         self.list = list
         self.products = products.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }

@@ -22,6 +22,7 @@ struct TransactionOwnerFile: Sendable {
         var ids: [Substring] = []
         var list: [ListedOwner] = []
         var known: [Substring: ListedOwner] = [:]
+        var spellings = CustomerSpellings()
         var number = 0
         try TableFile.read(path, limit: Self.sizeLimit) { line, place in
             number += 1
@@ -43,6 +44,7 @@ struct TransactionOwnerFile: Sendable {
                 throw refusal("beside '\(id)' is to stand the customer's id, in the second column")
             }
             ids.append(id)
+            spellings.note(customer, as: cells[1], place)
             let isAnonymous = customer.value.hasPrefix(Self.anonymousPrefix)
             let listed = ListedOwner(transactionID: id, customer: isAnonymous ? nil : customer, line: number)
             guard let before = known[id] else {
@@ -60,6 +62,7 @@ struct TransactionOwnerFile: Sendable {
                 throw refusal("'\(id)' stands in the list before, in line \(before.line), as another customer's")
             }
         }
+        try spellings.refuseSeveral()
         guard !ids.isEmpty else { throw CommandFailure(description: "\(path) names no customers") }
         self.ids = ids
         self.list = list
