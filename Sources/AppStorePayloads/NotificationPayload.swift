@@ -144,6 +144,14 @@ package struct NotificationPayload: Hashable, Sendable {
             && subtype.flatMap(NotificationSubtype.init(rawValue:)) == .gracePeriod
     }
 
+    /// Apple says that something is taken back; from when on is in the transaction, or should be.
+    package var isRevocationNotification: Bool {
+        switch NotificationType(rawValue: type) {
+        case .refund, .revoke: true
+        default: false
+        }
+    }
+
     private static func remarks(on json: JSONObject, type: String, subtype: String?) -> RemarkList {
         var remarks = RemarkList()
         PayloadSchema.notification.inspect(json, into: &remarks)

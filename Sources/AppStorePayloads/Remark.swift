@@ -18,6 +18,8 @@ package enum Remark: Hashable, Sendable {
     case subscriptionWithoutEnd
     /// A transaction that expires before its purchase, which gives nothing.
     case endBeforePurchase
+    /// A notification of a refund or revocation whose transaction names no date of one, which takes nothing back.
+    case revocationWithoutDate
     /// A statement dated later than the clock of whoever verified it.
     case futureSignedDate
     /// An event of Stripe's that says only which object it is about.
@@ -37,6 +39,7 @@ package enum Remark: Hashable, Sendable {
         case .graceWithoutEnd: "grace_without_end"
         case .subscriptionWithoutEnd: "subscription_without_end"
         case .endBeforePurchase: "end_before_purchase"
+        case .revocationWithoutDate: "revocation_without_date"
         case .futureSignedDate: "future_signed_date"
         case .thinEvent: "thin_event"
         case .connectedAccount: "connected_account"

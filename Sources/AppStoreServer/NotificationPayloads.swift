@@ -59,6 +59,9 @@ struct NotificationPayloads {
             if let other { remarks.formUnion(other) }
         }
         if notification.isGraceNotification, renewal?.gracePeriodExpiresDate == nil { remarks.insert(.graceWithoutEnd) }
+        if notification.isRevocationNotification, transaction?.revocation == nil {
+            remarks.insert(.revocationWithoutDate)
+        }
         if isFuture { remarks.insert(.futureSignedDate) }
         return NotificationFact(
             type: notification.type, subtype: notification.subtype, uuid: notification.uuid,

@@ -64,6 +64,7 @@ export const screenWords = {
       unexpected_value: "Values of another kind than documented", several_containers: "Notifications about several things at once",
       grace_without_end: "Grace periods without an end, read as billing retry", future_signed_date: "Statements dated in the future",
       subscription_without_end: "Subscriptions without an end, which give nothing", end_before_purchase: "Purchases that end before they begin",
+      revocation_without_date: "Refunds without a date, which take nothing back",
       thin_event: "Stripe’s events that only name an object", connected_account: "Stripe’s events about another account",
       more_remarks: "More in one message than are kept", id_reused: "Ids that came a second time with something else",
       unknown_product: "Products that the catalog did not know then",

@@ -190,6 +190,24 @@ struct NotificationVerifierTests {
         #expect(try rig.verify(draft).remarks == ["grace_without_end"])
     }
 
+    @Test(
+        "a refund or revocation whose transaction names no date of it is remarked on, and takes nothing back",
+        arguments: ["REFUND", "REVOKE"])
+    func revocationWithoutDate(type: String) throws {
+        var draft = NotificationDraft()
+        draft.notification["notificationType"] = type
+        // Of single items, as Advanced Commerce sells them, the dates stand elsewhere.
+        draft.transaction?["advancedCommerceInfo"] = ["items": [["SKU": "a", "revocationDate": Instant.signed]]]
+        let without = try rig.verify(draft)
+        #expect(without.remarks == ["revocation_without_date"])
+        #expect(without.fact.transaction?.revocation == nil)
+        draft.transaction?["revocationDate"] = Instant.signed
+        #expect(try rig.verify(draft).remarks.isEmpty)
+        draft.transaction = nil
+        draft.renewal = nil
+        #expect(try rig.verify(draft).remarks == ["revocation_without_date"])
+    }
+
     @Test("the remarks of all parts come together")
     func remarks() throws {
         var draft = NotificationDraft()
