@@ -160,7 +160,9 @@ struct RuleWords {
             if ending.previous?.reason == .leeway { return "its leeway was over" }
             if ending.previous?.reason == .renewalPending { return "no renewal of it had been heard of" }
             return "it ran out" + (lapse(of: ending).map { ", for \($0.clause)" } ?? "")
-        case .billingRetry, .gracePeriod, .pastDue, .billingGivenUp: return "its renewal was not paid"
+        case .billingRetry, .gracePeriod, .pastDue, .billingGivenUp:
+            let isSaid = ending.period(at: ending.reading.start).map { isSaidUnpaid(ending.reading, $0) } ?? true
+            return isSaid ? "its renewal was not paid" : "no renewal of it had been heard of"
         case .cancelled: return "its subscription was ended"
         case .paused: return "its subscription was paused"
         case .refunded: return "it was refunded"

@@ -9,6 +9,8 @@ struct UnpaidPurchase: Hashable, Sendable {
         case failed
         /// It failed for good.
         case givenUp
+        /// A trial runs, of which nothing but the subscription was heard.
+        case trial
         /// A running subscription was changed to the product, and no invoice of it was paid yet.
         case notBilled
     }
@@ -32,6 +34,10 @@ struct UnpaidPurchase: Hashable, Sendable {
         case .unconfirmed: return "\(purchase) waits for the customer to confirm it"
         case .failed: return "\(purchase) failed on \(toldAt.inWords)"
         case .givenUp: return "\(purchase) failed, and was given up on \(toldAt.inWords)"
+        case .trial:
+            return
+                "the free trial of \(productID), which began on \(begunAt.inWords), opens with an invoice of its own, and "
+                + "that one has not been heard of"
         case .notBilled:
             return
                 "\(productID) is part of the subscription \(originalTransactionID) since \(begunAt.inWords), and no "
@@ -55,6 +61,7 @@ struct UnpaidPurchase: Hashable, Sendable {
                 "When the open invoice for \(productID) is paid after all, it opens; until Stripe gives it up the "
                 + "customer can pay it."
         case .givenUp: return nil
+        case .trial: sentence = "When the invoice of the free trial of \(productID) arrives, it opens."
         case .notBilled:
             let due = dueAt.map { ", which is due on \($0.inWords)," } ?? ""
             sentence = "When the next invoice for \(productID)\(due) is paid, it opens."
@@ -66,7 +73,7 @@ struct UnpaidPurchase: Hashable, Sendable {
         switch stage {
         case .underWay, .unconfirmed: .unpaid
         case .failed, .givenUp: .paymentFailed
-        case .notBilled: .notBilledYet
+        case .trial, .notBilled: .notBilledYet
         }
     }
 }
@@ -160,8 +167,8 @@ private struct UnpaidFinder {
         case .incomplete:
             guard let last else { return purchase(.underWay) }
             return purchase(last.kind == .failed ? .failed : .unconfirmed, last)
-        case .active, .trialing, .pastDue, .unpaid:
-            return purchase(isFirst ? .underWay : .notBilled)
+        case .trialing: return purchase(isFirst ? .trial : .notBilled)
+        case .active, .pastDue, .unpaid: return purchase(isFirst ? .underWay : .notBilled)
         case .canceled, .incompleteExpired, .paused:
             return nil
         }

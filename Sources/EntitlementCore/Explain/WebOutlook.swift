@@ -19,16 +19,20 @@ extension OutlookFinder {
         case .pastDue:
             let end = words.webGraceEnd(after: period)
             let grace = Outlook(code: .graceEnd, at: end, sentence: "The grace period ends on \(end.inWords).")
-            return [openInvoice(), grace] + (policy.graceGivesAccess ? [] : [policyChange("a grace period")])
+            return [openPayment(product, shown, period), grace]
+                + (policy.graceGivesAccess ? [] : [policyChange("a grace period")])
         case .billingRetry:
             let limit = period.end.adding(milliseconds: WebOriginal.collectionLimit)
             let end = Outlook(
                 code: .retryLimit, at: limit,
-                sentence:
-                    "If nothing is paid by \(limit.inWords), 60 days after it was due, it counts as given up here.")
-            return [openInvoice(), end] + (policy.billingRetryGivesAccess ? [] : [policyChange("billing retry")])
+                sentence: words.isSaidUnpaid(shown.reading, period)
+                    ? "If nothing is paid by \(limit.inWords), 60 days after it was due, it counts as given up here."
+                    : "If no payment is heard of by \(limit.inWords), 60 days after the time that was paid for, it counts "
+                        + "as given up here.")
+            return [openPayment(product, shown, period), end]
+                + (policy.billingRetryGivesAccess ? [] : [policyChange("billing retry")])
         case .billingGivenUp:
-            return (isEnded(period) ? [] : [openInvoice()]) + purchases() + [grant()]
+            return (isEnded(period) ? [] : [openPayment(product, shown, period)]) + purchases() + [grant()]
         case .expired where period.isSubscription:
             if let known = knownRenewal(of: product, shown) { return [known] + purchases() + [grant()] }
             guard !isEnded(period), isPart(period) else { return purchases() + [grant()] }
@@ -125,15 +129,16 @@ extension OutlookFinder {
     }
 
     /// What is due is on an invoice: its payment opens, not another purchase.
-    private func openInvoice() -> Outlook {
+    private func openPayment(_ product: String, _ shown: ShownReading, _ period: Period) -> Outlook {
         let effect =
             verdict.decision.givesAccess
             ? "keep it open" : "open it from then on, for as long as the time that it is for lasts"
-        return Outlook(
-            code: .payment, at: nil,
-            sentence:
-                "The payment of the open invoice would \(effect); the customer pays it, or brings another card, in "
-                + "Stripe's customer portal.")
+        let sentence =
+            words.isSaidUnpaid(shown.reading, period)
+            ? "The payment of the open invoice would \(effect); the customer pays it, or brings another card, in Stripe's "
+                + "customer portal."
+            : "A paid invoice for \(product) would \(effect)."
+        return Outlook(code: .payment, at: nil, sentence: sentence)
     }
 
     private func disputeWon() -> Outlook {

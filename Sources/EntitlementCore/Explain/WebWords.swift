@@ -6,6 +6,7 @@ extension RuleWords {
         let due = period.end.inWords
         switch reading.reason {
         case .renewalPending:
+            if let longer = longerTrial(product, period, reading) { return longer }
             return period.isFreeTrial
                 ? "the free trial of \(product) ran until \(due), and the first payment is not made yet and has not failed"
                 : "\(product) was paid until \(due), and its renewal is not paid yet and has not failed"
@@ -60,6 +61,26 @@ extension RuleWords {
         web(period)?.subscriptions.last { reading.positions.contains($0.position) }?.value
     }
 
+    /// Whether Stripe has said that something which was due was not paid.
+    ///
+    /// A subscription may be `active` or `trialing` without a paid invoice though nothing is due: a trial was extended, an
+    /// invoice is to be paid later, or time is billed when it is over.
+    func isSaidUnpaid(_ reading: Reading, _ period: Period) -> Bool {
+        web(period)?.subscriptions.contains { stated in
+            reading.positions.contains(stated.position)
+                && [.known(.pastDue), .known(.unpaid)].contains(stated.value.status)
+        } ?? true
+    }
+
+    /// That Stripe speaks of a longer trial than any invoice; `nil` where it does not.
+    private func longerTrial(_ product: String, _ period: Period, _ reading: Reading) -> String? {
+        guard let said = speaker(of: reading, period), said.status == .known(.trialing), let end = said.trialEnd,
+            end > period.end
+        else { return nil }
+        return "Stripe says that the trial of \(product) runs until \(end.inWords), and no invoice for the time since "
+            + "\(period.end.inWords) has been heard of"
+    }
+
     private func unpaid(_ product: String, _ period: Period, _ reading: Reading) -> String {
         let due = period.end.inWords
         switch speaker(of: reading, period)?.status {
@@ -70,16 +91,29 @@ extension RuleWords {
             return "what was due for \(product) on \(due) was not paid, and Stripe does not try to collect it any more"
         case .known(.active), .known(.trialing), .known(.incomplete), .known(.incompleteExpired), .known(.canceled),
             .known(.paused), .unknown, nil:
-            return "what was due for \(product) on \(due) was not paid, and may still be collected"
+            guard !isSaidUnpaid(reading, period) else {
+                return "what was due for \(product) on \(due) was not paid, and may still be collected"
+            }
+            return longerTrial(product, period, reading)
+                ?? "no payment for \(product) has been heard of for the time since \(due), nor that one failed"
         }
     }
 
     private func givenUp(_ product: String, _ period: Period, _ reading: Reading) -> String {
-        let due = "what was due for \(product) on \(period.end.inWords) was not paid"
+        let date = period.end.inWords
+        let isSaid = isSaidUnpaid(reading, period)
         if let endedAt = web(period)?.ending?.value.endedAt, endedAt <= reading.start {
+            let due =
+                isSaid
+                ? "what was due for \(product) on \(date) was not paid"
+                : "no payment for \(product) was heard of after \(date)"
             return "\(due), and the subscription was ended on \(endedAt.inWords)"
         }
-        let limit = "\(due) within 60 days, after which it counts as given up here"
+        let limit =
+            (isSaid
+                ? "what was due for \(product) on \(date) was not paid within 60 days"
+                : "no payment for \(product) was heard of within 60 days after \(date)")
+            + ", after which it counts as given up here"
         switch speaker(of: reading, period)?.status {
         case .known(.pastDue):
             return "\(limit), though Stripe has not ended the subscription and says past_due"

@@ -63,6 +63,12 @@ struct UnpaidPurchaseTests {
             considered: [.unpaid], first: "When the payment for pro arrives, it opens.", isSold: false,
             cited: [2]),
         Case(
+            testDescription: "a trial whose invoice has not come", told: [subscribed("trialing", at: 0)],
+            because:
+                "the free trial of pro, which began on 1 January 2026, 00:00 UTC, opens with an invoice of its own, and that "
+                + "one has not been heard of", considered: [.notBilledYet],
+            first: "When the invoice of the free trial of pro arrives, it opens.", isSold: false, cited: [2]),
+        Case(
             testDescription: "a payment that the bank wants to be confirmed",
             told: [subscribed("incomplete", at: 0), tells("invoice.payment_action_required", at: 0)],
             because:

@@ -154,11 +154,6 @@ struct WebExplanationTests {
                 "pro was paid until 31 January 2026, 00:00 UTC, and its renewal is not paid yet and has not failed",
             outlook: [.payment, .renewal, .knownNext]),
         Case(
-            testDescription: "a renewal never heard of", told: [month, says("active", at: 30, until: 60)], at: 34,
-            expected: "no billing_retry [1, 2, 3, 4]",
-            because: "what was due for pro on 31 January 2026, 00:00 UTC was not paid, and may still be collected",
-            outlook: [.payment, .retryLimit, .policy], outlookSays: [payOpenInvoice, givesUp]),
-        Case(
             testDescription: "past due beyond the grace period", told: [month, pastDue], at: 39,
             expected: "no billing_retry [1, 2, 3, 4]",
             because: "the charge for pro that was due on 31 January 2026, 00:00 UTC failed, Stripe still tries to "
@@ -282,7 +277,7 @@ struct WebExplanationTests {
             outlook: [.renewal, .purchase, .grant]),
     ]
 
-    private static func history(
+    static func history(
         _ told: [WebTold], policy: AccessPolicy, of customer: IdentityRef = alice, transferred: Double? = nil
     ) -> CustomerHistory {
         let facts: [LedgerFact] =
