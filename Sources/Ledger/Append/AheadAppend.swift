@@ -18,14 +18,14 @@ final class AheadAppend: Sendable {
     private let memory: WriterMemory
     private let lease: ReadLease
     private let now: @Sendable () -> Timestamp
-    /// Whether the database refuses events dated later than its own clock allows.
-    private let isBounded: Bool
+    /// Hears of what is committed; with it the database refuses events dated later than its own clock allows.
+    private let clock: LedgerClock?
     private let report: @Sendable (LedgerWriter.BatchReport) -> Void
     private let pause = Mutex(0)
 
     init(
         pool: PostgresPool, lockedBatches: Int, memory: WriterMemory, lease: ReadLease,
-        now: @escaping @Sendable () -> Timestamp, isBounded: Bool,
+        now: @escaping @Sendable () -> Timestamp, clock: LedgerClock?,
         report: @escaping @Sendable (LedgerWriter.BatchReport) -> Void
     ) {
         self.pool = pool
@@ -33,7 +33,7 @@ final class AheadAppend: Sendable {
         self.memory = memory
         self.lease = lease
         self.now = now
-        self.isBounded = isBounded
+        self.clock = clock
         self.report = report
     }
 
@@ -92,7 +92,7 @@ final class AheadAppend: Sendable {
         isDecided()
         do {
             try AppendWrite.runAhead(
-                plan, after: flight.previous, isBounded: isBounded, lease: lease,
+                plan, after: flight.previous, isBounded: clock != nil, lease: lease,
                 mayCommit: { now().milliseconds - plan.head.recordedAt.milliseconds <= Self.oldestMilliseconds },
                 on: connection)
         } catch {
@@ -100,6 +100,7 @@ final class AheadAppend: Sendable {
             if connection.isInTransaction { try? connection.execute(script: "ROLLBACK") }
             return .failed(inDoubt: error is AppendWrite.CommitInDoubt ? plan : nil)
         }
+        clock?.hear(of: plan.head.recordedAt)
         flight.turn.finish(committed: true)
         report(
             LedgerWriter.BatchReport(

@@ -30,6 +30,8 @@ enum AppendTransaction {
             let asked = clock?.reading()
             let context = try AppendRead.run(batch, memory: memory, on: connection)
             if let clock, let asked { clock.compare(with: context.databaseTime, asked: asked) }
+            // Another instance's clock may have dated the last event ahead of this one's, and what follows is not earlier.
+            clock?.hear(of: context.head.recordedAt)
             if let inDoubt, try holds(inDoubt, on: connection) {
                 try connection.execute(script: "ROLLBACK")
                 return .committed(inDoubt)

@@ -77,7 +77,7 @@ package final class LedgerWriter: Sendable {
         queue = AppendQueue(limits: limits)
         ahead = AheadAppend(
             pool: pool, lockedBatches: limits.lockedBatches, memory: memory, lease: lease, now: now,
-            isBounded: clock != nil, report: report)
+            clock: clock, report: report)
         locked = LockedAppend(
             pool: pool, limits: limits, memory: memory, lease: lease, now: now, clock: clock, report: report)
     }

@@ -32,6 +32,7 @@ struct LockedAppend: Sendable {
         do {
             let plan = try await write(batch.map(\.event), inDoubt: inDoubt)
             obstacles.clear()
+            self.clock?.hear(of: plan.head.recordedAt)
             report(
                 LedgerWriter.BatchReport(
                     requests: batch.count, events: plan.events.count, base: plan.base.mark, end: plan.head.mark,

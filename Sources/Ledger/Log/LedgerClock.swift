@@ -7,10 +7,17 @@ import Synchronization
 ///
 /// Comparing allows for the time that the question takes, so that a slow answer is not taken for a wrong clock. Within what
 /// is tolerated the clocks of two instances may still differ, and what one has recorded must hold for who asks the other
-/// right after: so it is never earlier than an event that was heard of.
+/// right after: so it is never earlier than an event that was heard of, unless no clock that counts as right has dated it.
 package final class LedgerClock: Sendable {
-    /// How far the two may be apart: 2 s, in milliseconds.
-    package static let toleranceMilliseconds: Int64 = 2000
+    /// How far a clock may be from the database's, and still count as right: 2 s, in milliseconds.
+    static let toleranceMilliseconds: Int64 = 2000
+
+    /// How far the clocks of two instances may be apart, and so an event dated ahead of whoever hears of it, although both
+    /// count as right: 5 s, in milliseconds.
+    ///
+    /// They may be on opposite sides of the database's. The second on top is for what no comparison sees: the time that the
+    /// question takes, and the millisecond by which batches are kept apart.
+    package static let spreadMilliseconds = 2 * toleranceMilliseconds + 1000
 
     private let own: @Sendable () -> Timestamp
     /// What to add to this machine's clock, in milliseconds.
@@ -21,12 +28,13 @@ package final class LedgerClock: Sendable {
     /// - Parameter own: this machine's clock.
     package init(_ own: @escaping @Sendable () -> Timestamp) { self.own = own }
 
-    /// The present: not before what was heard of was recorded, unless that lies further ahead than clocks may be apart.
+    /// The present: not before what was heard of was recorded, unless that lies further ahead than the clocks of instances may
+    /// be apart.
     package var now: @Sendable () -> Timestamp {
         { [self] in
             let here = own().adding(milliseconds: correction.load(ordering: .relaxed))
             let last = lastRecorded.load(ordering: .relaxed)
-            guard last > here.milliseconds, last <= here.adding(milliseconds: Self.toleranceMilliseconds).milliseconds
+            guard last > here.milliseconds, last <= here.adding(milliseconds: Self.spreadMilliseconds).milliseconds
             else { return here }
             return Timestamp(milliseconds: last)
         }
@@ -56,13 +64,18 @@ package final class LedgerClock: Sendable {
         let answered = own()
         // This machine's clock was set meanwhile.
         guard answered >= asked else { return }
-        let ahead = asked.milliseconds - database.milliseconds
-        let behind = database.milliseconds - answered.milliseconds
-        if ahead > Self.toleranceMilliseconds {
-            correction.store(-ahead, ordering: .relaxed)
-        } else {
-            correction.store(behind > Self.toleranceMilliseconds ? behind : 0, ordering: .relaxed)
+        // By how much this machine's clock is ahead of the database's at least, and at most.
+        let (least, most) = (
+            asked.milliseconds - database.milliseconds, answered.milliseconds - database.milliseconds
+        )
+        if least > Self.toleranceMilliseconds {
+            correction.store(-least, ordering: .relaxed)
+        } else if most < -Self.toleranceMilliseconds {
+            correction.store(-most, ordering: .relaxed)
+        } else if least >= -Self.toleranceMilliseconds, most <= Self.toleranceMilliseconds {
+            correction.store(0, ordering: .relaxed)
         }
+        // Else the answer took too long to tell, such as one that waited for the log: what was known stands.
     }
 
     /// Asks the database for its time.

@@ -52,10 +52,11 @@ package struct LedgerReader: Sendable {
     /// The tree over the same log.
     package var tree: LogTree { LogTree(pool: pool) }
 
-    /// How long after an instant a commit may still be recorded at it: the clocks of instances that write to one ledger
-    /// may be 5 seconds apart, and a writer that stalls may keep the head for 10 (the connection's limit for idling in a
-    /// transaction) and then take some time to commit.
-    private static let settlingMilliseconds: Int64 = 20_000
+    /// How long after an instant a commit may still be recorded at it: 20 s, in milliseconds.
+    ///
+    /// The clocks of instances that write to one ledger may be apart, and a writer that stalls may keep the head for 10 s (the
+    /// connection's limit for idling in a transaction) and then take some time to commit.
+    private static let settlingMilliseconds = LedgerClock.spreadMilliseconds + 15_000
 
     /// How long a transaction that has the log's head is waited for.
     private static let restingSeconds = 0.5

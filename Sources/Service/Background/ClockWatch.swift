@@ -63,9 +63,9 @@ package struct ClockWatch: Sendable {
     }
 
     /// How far the log's last event is dated after the present, as it is for ever after where a clock was ahead; 0 up to
-    /// what clocks may be apart.
+    /// what the clocks of instances may be apart.
     private func millisecondsAhead() async throws -> Int64 {
         let ahead = try await lastDate().milliseconds - clock.now().milliseconds
-        return ahead > LedgerClock.toleranceMilliseconds ? ahead : 0
+        return ahead > LedgerClock.spreadMilliseconds ? ahead : 0
     }
 }

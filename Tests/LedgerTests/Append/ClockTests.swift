@@ -67,7 +67,7 @@ struct ClockTests {
         let writer = LedgerWriter(pool: pool, clock: LedgerClock { WrongClock().now })
         for draft in RandomDrafts(seed: 6, originals: 2).drafts(3) { _ = try await writer.append(draft) }
         let recordedAt = try await LedgerReader(pool: pool) { .earliest }.status().recordedAt
-        for (behind, isHeard) in [(1500, true), (2500, false)] as [(Int64, Bool)] {
+        for (behind, isHeard) in [(1500, true), (5000, true), (5001, false)] as [(Int64, Bool)] {
             let own = recordedAt.adding(milliseconds: -behind)
             let clock = LedgerClock { own }
             let reader = LedgerReader(pool: pool, clock: clock)
@@ -86,6 +86,31 @@ struct ClockTests {
             }
             #expect(clock.now() == (isHeard ? recordedAt : own), "\(behind) ms behind")
         }
+    }
+
+    @Test("what any instance acknowledged has happened by the clock of each, however wrong they may be")
+    func opposite() async throws {
+        let pool = try await TestDatabase.make().pool()
+        var limits = LedgerWriter.Limits()
+        limits.lockedBatches = 1
+        let clocks = ([1900, -1900] as [Int64]).map { error in
+            let machine = WrongClock(error)
+            return LedgerClock { machine.now }
+        }
+        let writers = clocks.map { LedgerWriter(pool: pool, limits: limits, now: $0.now, clock: $0) }
+        let readers = clocks.map { LedgerReader(pool: pool, clock: $0) }
+        let nobody = try #require(CustomerID("nobody"))
+        // By each in turn, under the lock at first and then ahead of it.
+        for (number, draft) in RandomDrafts(seed: 7, originals: 4).drafts(24).enumerated() {
+            let sender = number / 4 % 2
+            _ = try await writers[sender].append(draft)
+            let recordedAt = try await LedgerReader(pool: pool) { .earliest }.status().recordedAt
+            // Whoever appends need not read to know of it.
+            #expect(clocks[sender].now() >= recordedAt, "\(number)")
+            _ = try await readers[1 - sender].customerFacts(nobody, environment: .production)
+            #expect(clocks[1 - sender].now() >= recordedAt, "\(number)")
+        }
+        #expect(clocks.allSatisfy { $0.skewMilliseconds == 0 }, "neither counts as wrong")
     }
 
     @Test("a clock that was set back dates nothing more than 3 s before its commit, whoever compares it")
@@ -126,6 +151,11 @@ struct ClockTests {
         clock.compare(with: Timestamp(milliseconds: 97_000), asked: Timestamp(milliseconds: 100_000))
         #expect(clock.skewMilliseconds == 3000)
         #expect(clock.now() == Timestamp(milliseconds: 187_000))
+        // Nor for a right one, where it is known to be wrong.
+        clock.compare(with: Timestamp(milliseconds: 150_000), asked: Timestamp(milliseconds: 100_000))
+        #expect(clock.skewMilliseconds == 3000)
+        clock.compare(with: Timestamp(milliseconds: 190_000), asked: Timestamp(milliseconds: 189_000))
+        #expect(clock.skewMilliseconds == 0)
         clock.compare(with: Timestamp(milliseconds: 193_000), asked: Timestamp(milliseconds: 100_000))
         #expect(clock.skewMilliseconds == -3000)
         #expect(clock.now() == Timestamp(milliseconds: 193_000))
