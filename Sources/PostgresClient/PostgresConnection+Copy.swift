@@ -98,7 +98,9 @@ package struct CopyRows: Sendable {
 
 extension PostgresConnection {
     /// The most bytes given to libpq at a time; it keeps a copy of what the server has not taken yet.
-    private static let copyPiece = 1 << 20
+    ///
+    /// The server counts a piece once all of it has come. So few are seen to move over a slow network, too.
+    private static let copyPiece = 1 << 16
 
     /// How much memory of earlier rows a connection keeps.
     private static let spareBytes = 4 << 20

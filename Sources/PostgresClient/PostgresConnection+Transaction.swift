@@ -36,7 +36,7 @@ extension PostgresConnection {
         return value
     }
 
-    /// Blocks this connection's own queue, never one of Swift's own threads, while its transaction holds what it holds.
+    /// Blocks this connection's own queue, never one of Swift's own threads; its transaction holds what it holds meanwhile.
     package func sleep(for duration: Duration) {
         let end = ContinuousClock.now + duration
         while case let left = ContinuousClock.now.duration(to: end), left > .zero {

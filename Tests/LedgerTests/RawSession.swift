@@ -36,6 +36,9 @@ final class RawSession {
         try read(until: UInt8(ascii: "G"))
     }
 
+    /// Sends a piece of what is copied.
+    func copy(_ piece: String) throws { try send(UInt8(ascii: "d"), Array(piece.utf8)) }
+
     /// Runs a statement; returns the one value of its one row.
     func value(of statement: String) throws -> String {
         try send(UInt8(ascii: "Q"), Self.text(statement))

@@ -96,18 +96,78 @@ struct StalledSessionTests {
         await pool.close()
     }
 
-    @Test("a session that copies is left alone, and so is one that holds nothing")
+    /// Where a writer may be frozen while it copies what it appends.
+    enum Freezing: CaseIterable { case firstCopyUnderLock, betweenCopies }
+
+    @Test("whoever appends has the session of a writer ended that was frozen half-way", arguments: Freezing.allCases)
+    func frozenWriter(where freezing: Freezing) async throws {
+        let ledger = try await TestLedger()
+        let first = try await ledger.writer.append(.grant("first", of: "pro", to: "ann")).position
+        let frozen = try RawSession(ledger.database.serveConninfo)
+        switch freezing {
+        case .firstCopyUnderLock:
+            try frozen.execute(withoutSync: ["BEGIN", "SELECT FROM ledger_head FOR UPDATE"])
+            try frozen.beginCopy("COPY event FROM STDIN (FORMAT binary)")
+        case .betweenCopies:
+            try frozen.execute(
+                withoutSync: [
+                    "BEGIN",
+                    """
+                    INSERT INTO event SELECT (jsonb_populate_record(
+                        event, jsonb_build_object('position', position + 1, 'dedup_key', NULL))).*
+                    FROM event WHERE position = \(first)
+                    """,
+                ])
+            try frozen.beginCopy("COPY evidence FROM STDIN (FORMAT binary)")
+        }
+        let pool = PostgresPool(
+            ledger.database.serveConninfo, options: ConnectionOptions(lockTimeoutMilliseconds: 400))
+        var limits = LedgerWriter.Limits()
+        limits.stalledMilliseconds = 200
+        let writer = LedgerWriter(pool: pool, limits: limits, now: { Self.now })
+        #expect(try await writer.append(.grant("second", of: "pro", to: "ann")).position == first + 1)
+        #expect(frozen.isEnded(within: 1000))
+        await pool.close()
+    }
+
+    @Test("a session that copies is left alone as long as it moves, and one that holds nothing whatever it does")
     func others() async throws {
         let ledger = try await TestLedger()
-        let copying = try RawSession(ledger.database.serveConninfo)
-        try copying.beginCopy("COPY webhook_secret (ledger_id, endpoint, hash, value) FROM STDIN")
         let reading = try RawSession(ledger.database.serveConninfo)
         try reading.execute(withoutSync: ["BEGIN", "SELECT FROM event"])
         let holding = try RawSession(ledger.database.serveConninfo)
         try holding.execute(withoutSync: ["BEGIN", "SELECT FROM ledger_head FOR UPDATE"])
-        try await Task.sleep(for: .milliseconds(100))
-        try await ledger.pool.withConnection { try StalledSessions.end(stalledFor: .zero, on: $0) }
+        let copying = try RawSession(ledger.database.serveConninfo)
+        try copying.beginCopy("COPY webhook_secret (ledger_id, endpoint, hash, value) FROM STDIN")
+        func look(_ seen: [String]) async throws -> [String] {
+            try await ledger.pool.withConnection { try StalledSessions.end(stalledFor: .zero, orStillAt: seen, on: $0) }
+        }
+        /// Waits until the server has read so many bytes, and waits for more.
+        func isWaiting(after bytes: Int64) async throws -> Bool {
+            try await Self.succeeds {
+                try await ledger.pool.withConnection { connection in
+                    try connection.query(
+                        """
+                        SELECT EXISTS (
+                            SELECT FROM pg_stat_progress_copy JOIN pg_stat_activity USING (pid)
+                            WHERE bytes_processed = $1 AND wait_event = 'ClientRead')
+                        """, [.int(bytes)]
+                    ).row(0).bool(0)
+                }
+            }
+        }
+        #expect(try await isWaiting(after: 0))
+        var seen = try await look([])
         #expect(holding.isEnded(within: 1000))
+        for sent in 1...3 as ClosedRange<Int64> {
+            try copying.copy("1")
+            #expect(try await isWaiting(after: sent))
+            let next = try await look(seen)
+            #expect(next.count == 1 && next != seen)
+            seen = next
+        }
         #expect(!copying.isEnded(within: 0) && !reading.isEnded(within: 0))
+        try await ledger.pool.withConnection { try StalledSessions.end(stalledFor: .zero, on: $0) }
+        #expect(copying.isEnded(within: 1000) && !reading.isEnded(within: 0))
     }
 }
