@@ -73,7 +73,7 @@ extension ForgetTests {
         let ledger = try await TestLedger()
         for (key, alias) in [("composed", "caf\u{e9}"), ("decomposed", "cafe\u{301}")] {
             _ = try await ledger.writer.append(Self.link(alias, to: Self.ann))
-            try await CommandKeys(pool: ledger.pool).keep(
+            _ = try await CommandKeys(pool: ledger.pool).keep(
                 [1], for: key, .zero, about: CustomerID(alias), now: Timestamp(milliseconds: 1_800_000_000_000))
         }
         #expect(try await Self.forgetter(ledger).forget(try #require(CustomerID(Self.ann)))?.identities == 3)

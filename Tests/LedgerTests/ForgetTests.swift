@@ -213,7 +213,7 @@ struct ForgetTests {
         let bob = try #require(CustomerID(Self.bob))
         let sent = Timestamp(milliseconds: Int64(1_800_000_000_000))
         for (key, customer) in [("token-for-ann", ann), ("page-for-bob", bob), ("key-of-nobody", nil)] {
-            try await keys.keep([1], for: key, RandomDrafts.digest(key), about: customer, now: sent)
+            _ = try await keys.keep([1], for: key, RandomDrafts.digest(key), about: customer, now: sent)
         }
         _ = try await keys.replace(
             nil, with: [2], for: "page-for-ann", RandomDrafts.digest("page"), about: ann, now: sent)
@@ -322,7 +322,7 @@ struct ForgetTests {
         for (number, token) in [Self.ann, Self.bob].enumerated() {
             let draft = Self.notification(number, token: token, app: "700", original: "2001")
             _ = try await ledger.writer.append(draft)
-            try await CommandKeys(pool: ledger.pool).keep(
+            _ = try await CommandKeys(pool: ledger.pool).keep(
                 [1], for: token, .zero, about: CustomerID(token), now: Timestamp(milliseconds: 1_800_000_000_000))
         }
         let owner = try await ledger.database.owner()

@@ -8,30 +8,34 @@ extension CommandKeys {
     /// - Throws: `AppendRefusal.idempotencyConflict` when the key was taken for another request, else `LedgerError`.
     package func answer(to key: String, _ requestHash: Digest, now: Timestamp) async throws -> [UInt8]? {
         guard try await find(key: key, requestHash: requestHash, now: now) != nil else { return nil }
-        return try await run { connection in
-            try connection.query(
-                "SELECT answer FROM command_key WHERE ledger_id = $1 AND command_key = $2 AND answer IS NOT NULL",
-                [.int(ledgerID), .text(key)]
-            ).first.map { try $0.bytes(0) }
-        }
+        return try await run { try Self.kept(under: key, on: $0) }
     }
 
-    /// Keeps what the answer to a command is made of; of two at once the first one's counts.
+    /// Keeps what the answer to a command is made of; of two at once the first one's counts, for the other as well.
     ///
     /// - Parameters:
     ///   - answer: without anybody's identity, which could not be erased here.
     ///   - customer: see ``remember(key:requestHash:about:now:)``.
+    /// - Returns: what is kept now, and so to be answered.
     package func keep(
         _ answer: [UInt8], for key: String, _ requestHash: Digest, about customer: CustomerID?, now: Timestamp
-    ) async throws {
+    ) async throws -> [UInt8] {
         _ = try await remember(key: key, requestHash: requestHash, about: customer, now: now)
-        try await run { connection in
-            _ = try connection.query(
+        return try await run { connection in
+            try connection.query(
                 """
                 UPDATE command_key SET answer = $3
                 WHERE ledger_id = $1 AND command_key = $2 AND answer IS NULL
                 """, [.int(ledgerID), .text(key), .bytes(answer)])
+            return try Self.kept(under: key, on: connection) ?? answer
         }
+    }
+
+    private static func kept(under key: String, on connection: isolated PostgresConnection) throws -> [UInt8]? {
+        try connection.query(
+            "SELECT answer FROM command_key WHERE ledger_id = $1 AND command_key = $2 AND answer IS NOT NULL",
+            [.int(ledgerID), .text(key)]
+        ).first.map { try $0.bytes(0) }
     }
 
     /// Keeps something in the place of what was read before, for another day; of two at once the first one's counts.
@@ -59,10 +63,7 @@ extension CommandKeys {
                     .int4(Int32(ledgerID)), .text(key), .bytes(requestHash.bytes), .timestamp(now.milliseconds),
                     .bytes(new), .timestamp(expiry.milliseconds), .bytes(old), .bytes(Self.hash(of: customer)),
                 ])
-            return try connection.query(
-                "SELECT answer FROM command_key WHERE ledger_id = $1 AND command_key = $2 AND answer IS NOT NULL",
-                [.int(ledgerID), .text(key)]
-            ).first.map { try $0.bytes(0) } ?? new
+            return try Self.kept(under: key, on: connection) ?? new
         }
     }
 }

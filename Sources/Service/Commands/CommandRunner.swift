@@ -80,10 +80,7 @@ struct CommandRunner: Sendable {
         guard let command = try context.commandKey(of: call) else { return try await make() }
         let (key, hash) = (command.key, command.requestHash)
         if let kept = try await keys.answer(to: key, hash, now: context.now()) { return kept }
-        let made = try await make()
-        // Of two at once the first one's counts.
-        try await keys.keep(made, for: key, hash, about: nil, now: context.now())
-        return try await keys.answer(to: key, hash, now: context.now()) ?? made
+        return try await keys.keep(try await make(), for: key, hash, about: nil, now: context.now())
     }
 
     /// Where the command was carried out before under its idempotency key.

@@ -52,11 +52,12 @@ extension StoreRequestHandlers {
             document.extendedUntil = outcome.until
             // Before anything else is asked of the store, which may take seconds.
             if let command {
-                var kept = document
-                kept.customerID = nil
-                try await commandKeys.keep(
-                    try WireJSON.encode(kept), for: command.key, command.requestHash, about: known.customer,
+                document.customerID = nil
+                let kept = try await commandKeys.keep(
+                    try WireJSON.encode(document), for: command.key, command.requestHash, about: known.customer,
                     now: context.now())
+                document = try WireJSON.decode(ExtensionDocument.self, from: kept)
+                document.customerID = before.customerID
             }
             do {
                 _ = try await extending.confirm(known, within: context.limits.storePatience / 2)

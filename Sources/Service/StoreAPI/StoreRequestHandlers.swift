@@ -29,10 +29,7 @@ struct StoreRequestHandlers: Sendable {
         if let command,
             let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
         {
-            let outcome = try WireJSON.decode(CheckOutcome.self, from: kept)
-            return try .document(
-                try await outcome.document(from: context.reader, only: call.scope.app),
-                position: outcome.positions.upperBound)
+            return try await answer(kept, call)
         }
         do {
             let scope = call.scope.app
@@ -53,10 +50,11 @@ struct StoreRequestHandlers: Sendable {
             }
             let document = try await outcome.document(from: context.reader, only: scope)
             if let command {
-                try await commandKeys.keep(
+                let kept = try await commandKeys.keep(
                     try WireJSON.encode(outcome), for: command.key, command.requestHash,
                     about: document.after.ledger?.periods.last?.customerID.flatMap { CustomerID($0) },
                     now: context.now())
+                return try await answer(kept, call)
             }
             return try .document(document, position: outcome.positions.upperBound)
         } catch let refusal as StoreChecks.Refusal {
@@ -72,6 +70,14 @@ struct StoreRequestHandlers: Sendable {
             context.logger.log(.warning, "Stripe could not be asked", [("error", .string(error.description))])
             throw Problem(check: error, now: context.now())
         }
+    }
+
+    /// The answer to a check, told from what is kept of it.
+    private func answer(_ kept: [UInt8], _ call: Call) async throws -> HTTPResponse {
+        let outcome = try WireJSON.decode(CheckOutcome.self, from: kept)
+        return try .document(
+            try await outcome.document(from: context.reader, only: call.scope.app),
+            position: outcome.positions.upperBound)
     }
 }
 

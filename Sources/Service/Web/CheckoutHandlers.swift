@@ -50,9 +50,10 @@ struct CheckoutHandlers: Sendable {
             try await self.page(of: sale, shop, environment, until: end)
         }
         if let command {
-            try await commandKeys.keep(
+            let kept = try await commandKeys.keep(
                 try WireJSON.encode(document), for: command.key, command.requestHash, about: customer,
                 now: context.now())
+            return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
         }
         return try answer(document)
     }

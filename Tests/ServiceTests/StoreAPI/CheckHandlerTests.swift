@@ -100,6 +100,27 @@ struct CheckHandlerTests {
         #expect(store.count(of: "subscription_statuses") == asked + 1)
     }
 
+    @Test("sent several times at once under one idempotency key, a check gets one answer")
+    func atOnce() async throws {
+        let rig = try await ServiceRig.withCatalog(asksStore: true)
+        let store = try #require(rig.asked?[ServiceRig.bundleID, .production])
+        try await rig.notify(Self.first, uuid: "n1")
+        try store.remember(Self.renewal.members, HeldRenewal(signed: 200.1).members)
+        store.slow(milliseconds: 100)
+        let answers = try await withThrowingTaskGroup(of: HTTPResponse.self) { group in
+            for _ in 0..<4 {
+                group.addTask { try await rig.check(Self.id, idempotencyKey: "k") }
+                // Those that come while the store is asked ask it, too, and would tell another time.
+                while store.count(of: "subscription_statuses") == 0 { try await Task.sleep(for: .milliseconds(1)) }
+                rig.wait(seconds: 1)
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(Set(answers.map(\.text)).count == 1 && answers[0].status == 200, "\(answers.map(\.text))")
+        #expect(Set(answers.map { $0.header("Ledger-Position") }).count == 1)
+        #expect(try await rig.check(Self.id, idempotencyKey: "k").text == answers[0].text)
+    }
+
     @Test("a revocation that a device disputes is settled by the store's word, either way", arguments: [true, false])
     func dispute(isReversed: Bool) async throws {
         let rig = try await ServiceRig.withCatalog(asksStore: true)
