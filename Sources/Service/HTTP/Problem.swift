@@ -78,8 +78,8 @@ enum ProblemCode: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whether the same request may succeed later.
-    var isRetryable: Bool {
+    /// Whether the same request may succeed later, unless it is known better.
+    fileprivate var isRetryable: Bool {
         switch self {
         case .positionNotReached, .rateLimited, .internalError, .unavailable: true
         default: false
@@ -92,6 +92,8 @@ struct Problem: Error, Sendable {
     let code: ProblemCode
     /// For the client; never holds anybody's identity.
     let detail: String
+    /// Whether the same request may succeed later.
+    private(set) var isRetryable: Bool
     /// The parameter, header field or member at fault.
     var param: String?
     var headers: [(String, String)] = []
@@ -101,6 +103,7 @@ struct Problem: Error, Sendable {
     init(_ code: ProblemCode, _ detail: String, param: String? = nil, headers: [(String, String)] = []) {
         self.code = code
         self.detail = detail
+        isRetryable = code.isRetryable
         self.param = param
         self.headers = headers
         // Each 401 says how to authenticate (RFC 9110, section 15.5.2): whoever signs does so by that.
@@ -125,6 +128,7 @@ struct Problem: Error, Sendable {
                 .unprocessable,
                 "An event could still be recorded at that instant; ask again a few seconds after it, or give a position.",
                 param: "known_at")
+            isRetryable = true
         case AppendRefusal.catalogChanged(let position):
             self.init(.preconditionFailed, "The catalog in force is \"\(position)\"; read it again.", param: "If-Match")
         case AppendRefusal.conflict:
@@ -176,7 +180,7 @@ struct Problem: Error, Sendable {
     func response(requestID: String) -> HTTPResponse {
         let document = ProblemDocument(
             code: code.rawValue, title: code.title, status: code.status, detail: detail, param: param,
-            isRetryable: code.isRetryable, requestID: requestID)
+            isRetryable: isRetryable, requestID: requestID)
         // Text and flags alone always encode.
         let body = (try? WireJSON.encode(document)) ?? []
         return .json(status: code.status, headers: headers, body, contentType: "application/problem+json")
