@@ -6,7 +6,8 @@ import Ledger
 struct CommandKey: Sendable, Hashable {
     /// The hash of what `Idempotency-Key` says, unique to the API key.
     let key: String
-    /// Of the `Idempotency-Key`, the method, the path with its query, and the body.
+    /// Of the `Idempotency-Key`, the method, the path with its query, and the body; ids that are UUIDs in lower case, as they are
+    /// compared.
     ///
     /// Whoever reads what is kept could find by trying ids whom a request named, if they knew the rest of it; what the sender
     /// thought of is kept nowhere.
@@ -28,7 +29,9 @@ extension ServiceContext {
                 .malformedRequest, "An Idempotency-Key has 1 to 255 characters, none of them a control character.",
                 param: "Idempotency-Key")
         }
-        let request = Array("\(value)\n\(call.request.method) \(call.request.target)\n".utf8) + call.request.body
+        let target = call.request.target.utf8.inLowerCaseWhereUUIDs(between: Array("/?&=".utf8))
+        let body = call.request.body.inLowerCaseWhereUUIDs(between: Array("\"".utf8))
+        let request = Array("\(value)\n\(call.request.method) ".utf8) + target + Array("\n".utf8) + body
         return CommandKey(
             key: "\(call.key?.id ?? ""):\(sha256(Array(value.utf8)).hex)", requestHash: sha256(request))
     }
@@ -47,5 +50,19 @@ extension CommandKeys {
     func position(of command: CommandKey?, now: Timestamp) async throws -> Int64? {
         guard let command else { return nil }
         return try await find(key: command.key, requestHash: command.requestHash, now: now)?.position
+    }
+}
+
+extension Collection<UInt8> {
+    /// The same bytes, those between two separators (or an end) in lower case where they are a UUID.
+    fileprivate func inLowerCaseWhereUUIDs(between separators: [UInt8]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count)
+        for piece in split(omittingEmptySubsequences: false, whereSeparator: separators.contains) {
+            let text = piece.count == 36 ? String(decoding: piece, as: UTF8.self) : ""
+            bytes.append(contentsOf: CustomerID.isUUID(text) ? Array(text.lowercased().utf8) : Array(piece))
+            if piece.endIndex < endIndex { bytes.append(self[piece.endIndex]) }
+        }
+        return bytes
     }
 }

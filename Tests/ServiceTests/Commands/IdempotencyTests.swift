@@ -185,6 +185,28 @@ struct IdempotencyTests {
         }
     }
 
+    @Test("an id that is a UUID is the same in any case, in the path and in the body; other text is not")
+    func cases() async throws {
+        let rig = try await ServiceRig.make()
+        let id = "7e3fb20b-4cdb-47cc-936d-99d65f608138"
+        func send(_ key: String, _ action: String, to customer: String, _ body: String) async throws -> HTTPResponse {
+            try await rig.send(
+                "POST", "/v1/customers/\(customer)/actions/\(action)?environment=production", key: rig.admin,
+                headers: [("Idempotency-Key", key)], body: Array(body.utf8))
+        }
+        let grant = #"{"entitlement":"premium","reason":"r"}"#
+        let granted = try await send("a", "grant", to: id, grant)
+        let grantedAgain = try await send("a", "grant", to: id.uppercased(), grant)
+        #expect(granted.status == 200 && grantedAgain.text == granted.text, "\(grantedAgain.text)")
+        let linked = try await send("b", "link", to: "c-1", #"{"customer_id":"\#(id.uppercased())"}"#)
+        let linkedAgain = try await send("b", "link", to: "c-1", #"{"customer_id":"\#(id)"}"#)
+        #expect(linked.status == 200 && linkedAgain.text == linked.text, "\(linkedAgain.text)")
+        let reason = #"{"entitlement":"premium","reason":"R"}"#
+        #expect(try await send("a", "grant", to: id, reason).verdict == "409 idempotency_conflict")
+        let other = try await send("b", "link", to: "C-1", #"{"customer_id":"\#(id)"}"#)
+        #expect(other.verdict == "409 idempotency_conflict")
+    }
+
     @Test("what is kept of a forgetting names nobody, and is found by nobody who tries ids and has not the key")
     func forgotten() async throws {
         let rig = try await ServiceRig.make()
