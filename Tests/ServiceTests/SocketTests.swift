@@ -2,7 +2,9 @@ import EntitlementAPI
 import Foundation
 import FoundationNetworking
 import HTTPServer
+import PostgresClient
 import StoreSimulator
+import TestSupport
 import Testing
 
 @testable import Service
@@ -69,10 +71,31 @@ struct SocketTests {
         #expect(counted == [#"rightful_http_requests_total{route="/v1/customers/{id}/entitlements",status="503"} 1"#])
     }
 
+    @Test("a command whose answer comes too late is said to be in doubt, as it is, and a read is not")
+    func lateCommand() async throws {
+        let rig = try await ServiceRig.make()
+        var configuration = HTTPServerConfiguration(port: 0)
+        configuration.handlerDeadline = .milliseconds(300)
+        let server = rig.application.makeServer(configuration)
+        try server.start()
+        let base = "http://127.0.0.1:\(try #require(server.boundPort))/v1/customers/c-1/"
+        let owner = try await rig.database.owner()
+        try await owner.execute(script: "BEGIN; SELECT FROM ledger_head FOR UPDATE")
+        let grant = try await send(
+            "POST", base + "actions/grant", key: rig.admin, body: Array(#"{"entitlement":"pro","reason":"r"}"#.utf8))
+        let read = try await send("GET", base + "entitlements?min_position=1000", key: rig.admin)
+        #expect(grant.status == 503 && grant.detail.contains("the same Idempotency-Key"), "\(grant)")
+        #expect(read.status == 503 && !read.detail.contains("Idempotency-Key"), "\(read)")
+        try await owner.execute(script: "COMMIT")
+        while try await rig.holdings("c-1").isEmpty { try await Task.sleep(for: .milliseconds(5)) }
+        await server.stop(graceSeconds: 1)
+    }
+
     private struct Answer {
         let status: Int
         let position: String?
         let code: String?
+        let detail: String
     }
 
     private func send(_ method: String, _ url: String, key: String? = nil, body: [UInt8]? = nil) async throws -> Answer
@@ -86,6 +109,6 @@ struct SocketTests {
         let problem = try? WireJSON.decode(ProblemDocument.self, from: Array(data))
         return Answer(
             status: answer.statusCode, position: answer.value(forHTTPHeaderField: "Ledger-Position"),
-            code: problem?.code)
+            code: problem?.code, detail: problem?.detail ?? "")
     }
 }

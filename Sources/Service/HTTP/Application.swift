@@ -105,6 +105,7 @@ package struct Application: Sendable {
             let call = Call(
                 request: request, parameters: parameters, credential: credential, operation: route.operation)
             try call.refuseRepeatedParameters()
+            exchange.isCommand = route.operation.takes(.idempotencyKey)
             return finish(exchange, try await route.answer(self, call), claiming: request.head.claim)
         } catch {
             return finish(exchange, Problem(error), claiming: request.head.claim)
@@ -117,7 +118,10 @@ package struct Application: Sendable {
         var problem = Problem(refusal)
         if refusal.isInHandlersPlace {
             // What the handler would have said of the exchange is lost.
-            exchange.route = (try? Route.find(HTTPRequest(head: head)))?.route.template ?? exchange.route
+            if let route = try? Route.find(HTTPRequest(head: head)).route {
+                exchange.route = route.template
+                exchange.isCommand = route.operation.takes(.idempotencyKey)
+            }
             problem.cause = refusal.explanation
         }
         return finish(exchange, problem)
@@ -170,7 +174,8 @@ package struct Application: Sendable {
     func finish(
         _ exchange: ExchangeRecord, _ problem: Problem, claiming claim: AnswerClaim? = nil
     ) -> HTTPResponse {
-        finish(
+        let problem = exchange.isCommand ? problem.ofCommand : problem
+        return finish(
             exchange, exchange.refusal.response(to: problem, requestID: exchange.id), problem, claiming: claim)
     }
 

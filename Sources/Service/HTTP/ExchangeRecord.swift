@@ -8,6 +8,8 @@ struct ExchangeRecord: Sendable {
     /// The route's template, never the path; `none` where there is no route.
     var route = "none"
     var keyID: String?
+    /// Whether a command was let in, and so may have been carried out.
+    var isCommand = false
     /// How a refusal is written.
     let refusal: RefusalShape
     let receivedAt: ContinuousClock.Instant

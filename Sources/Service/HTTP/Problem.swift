@@ -91,9 +91,11 @@ enum ProblemCode: String, Sendable, CaseIterable {
 struct Problem: Error, Sendable {
     let code: ProblemCode
     /// For the client; never holds anybody's identity.
-    let detail: String
+    private(set) var detail: String
     /// Whether the same request may succeed later.
     private(set) var isRetryable: Bool
+    /// Whether it is not known what was done by then, or may be yet.
+    private(set) var isInDoubt = false
     /// The parameter, header field or member at fault.
     var param: String?
     var headers: [(String, String)] = []
@@ -141,6 +143,7 @@ struct Problem: Error, Sendable {
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
             self = .unavailable("The ledger cannot be reached at the moment, or cannot be written to.")
             cause = error.description
+            isInDoubt = true
         case let error as LedgerError where error.code == .notReady:
             self = .unavailable(error.description)
         case let error as LedgerError where error.code == .tooMuch:
@@ -148,10 +151,13 @@ struct Problem: Error, Sendable {
         case let error as LedgerError:
             self.init(.internalError, "The server failed; its log says more under this request_id.")
             cause = error.description
+            isInDoubt = true
         case is CancellationError:
             self = .unavailable("The server is stopping.")
+            isInDoubt = true
         default:
             self.init(.internalError, "The server failed; its log says more under this request_id.")
+            isInDoubt = true
             // Its text might quote what the request held.
             cause = String(reflecting: type(of: error))
         }
@@ -170,7 +176,19 @@ struct Problem: Error, Sendable {
             case .unsendableResponse: .internalError
             }
         self.init(code, refusal.explanation)
+        isInDoubt = refusal.isInHandlersPlace
         if let seconds = refusal.retryAfterSeconds { headers = [("Retry-After", String(seconds))] }
+    }
+
+    /// The same where it is the answer to a command, of which it then says what to do about the doubt.
+    var ofCommand: Problem {
+        var problem = self
+        if isInDoubt {
+            problem.detail +=
+                " Whether the command was carried out is not known, and it may be yet: send it again under the same "
+                + "Idempotency-Key; if it had none, look first what became of it."
+        }
+        return problem
     }
 
     static func unavailable(_ detail: String) -> Problem {
