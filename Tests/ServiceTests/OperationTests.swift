@@ -219,6 +219,18 @@ struct OperationTests {
         }
     }
 
+    @Test("the line of a request that a key may not send names the key")
+    func refusedKey() async throws {
+        let rig = try await ServiceRig.make()
+        let reading = try await rig.keys.create(name: "r", scopes: [.customersRead])
+        let shipped = try await rig.keys.create(
+            name: "p", scopes: [], isPublishable: true, bundleID: ServiceRig.bundleID)
+        for key in [reading, shipped] {
+            #expect(try await rig.send("GET", "/v1/events", key: key.secret).verdict == "403 forbidden")
+            #expect(try WireValue(json: try #require(rig.log.lines.last))["key_id"] == .string(key.key.id))
+        }
+    }
+
     @Test("a log line escapes what would break it")
     func escaping() throws {
         let record = LogRecord(

@@ -23,12 +23,16 @@ struct Admission: Sendable {
     func admit(_ request: HTTPRequest, for route: Route, customer: CustomerID?) async throws -> Credential? {
         guard route.access != .open else { return nil }
         let credential = try await authenticate(request, worksInOutage: route.access == .scope(.metrics))
-        if let key = credential.key {
-            let subject: RateLimiter.Subject =
-                key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id)
-            try take(subject, for: request)
+        do throws(Problem) {
+            if let key = credential.key {
+                let subject: RateLimiter.Subject =
+                    key.isPublishable ? .publishableKey(id: key.id) : .secretKey(id: key.id)
+                try take(subject, for: request)
+            }
+            try credential.check(for: route.access, reach: route.reach, customer: customer)
+        } catch {
+            throw error.of(credential)
         }
-        try credential.check(for: route.access, reach: route.reach, customer: customer)
         return credential
     }
 
@@ -125,7 +129,11 @@ struct Admission: Sendable {
         } else {
             rateLimiter.putBack(.address(ClientAddress(of: request.head, trusting: trustedProxies)))
         }
-        try credential.check(for: route.access, customer: customer)
+        do throws(Problem) {
+            try credential.check(for: route.access, customer: customer)
+        } catch {
+            throw error.of(credential)
+        }
     }
 
     /// Whether a peer, by its numeric address, is a proxy that speaks for many clients.
@@ -145,6 +153,15 @@ struct Admission: Sendable {
         return Problem(
             .rateLimited, "This \(subject.name) sends too many \(what); wait \(seconds) s.",
             headers: [("Retry-After", String(seconds))])
+    }
+}
+
+extension Problem {
+    /// The same, as it is logged of a request whose sender is known.
+    fileprivate func of(_ credential: Credential) -> Problem {
+        var problem = self
+        problem.keyID = credential.key?.id
+        return problem
     }
 }
 

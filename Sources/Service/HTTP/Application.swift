@@ -161,7 +161,7 @@ package struct Application: Sendable {
             ("route", .string(exchange.route)), ("status", .integer(Int64(response.status))),
             ("duration_ms", .number((duration / .microseconds(1)).rounded() / 1000)),
         ]
-        if let keyID = exchange.keyID { fields.append(("key_id", .string(keyID))) }
+        if let keyID = exchange.keyID ?? problem?.keyID { fields.append(("key_id", .string(keyID))) }
         if let problem {
             fields.append(("code", .string(problem.code.rawValue)))
             if let cause = problem.cause { fields.append(("cause", .string(cause))) }

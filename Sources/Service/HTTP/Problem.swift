@@ -101,6 +101,8 @@ struct Problem: Error, Sendable {
     var headers: [(String, String)] = []
     /// For the log alone.
     var cause: String?
+    /// Of the API key that is refused, for the log alone.
+    var keyID: String?
 
     init(_ code: ProblemCode, _ detail: String, param: String? = nil, headers: [(String, String)] = []) {
         self.code = code
