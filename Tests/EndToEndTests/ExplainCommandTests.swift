@@ -127,6 +127,51 @@ struct ExplainCommandTests {
         #expect(refused.status == 1 && refused.errors.contains("was not signed by the log's key"), "\(refused.errors)")
     }
 
+    @Test("a file decides as the ledger does, and says where that may give more of a reason")
+    func others() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let key = try await installation.adminKey()
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
+        let service = try await ServiceProcess.start(installation)
+        defer { service.stop() }
+        let client = HTTPClient(service.url, key: key)
+        func order(_ customer: String, _ action: String, _ body: String) async throws -> Int {
+            let answer = try await client.send(
+                "POST", "/v1/customers/\(customer)/actions/\(action)", body: Array(body.utf8))
+            try #require(answer.status == 200, "\(answer.text)")
+            return try #require(answer.json["position"] as? Int)
+        }
+        _ = try await order("former", "grant", #"{"entitlement":"premium","reason":"r"}"#)
+        _ = try await order("asked", "grant", #"{"entitlement":"archive","reason":"r"}"#)
+        let file = installation.directory.appending(path: "export.json").path()
+        func compare() async throws -> (decisions: [Bool], errors: String) {
+            try? FileManager.default.removeItem(atPath: file)
+            try await installation.rightful("export", "asked", "--output", file)
+            let at = "\(Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)))"
+            let read = try await installation.run([
+                "explain", "asked", "premium", "--from", file, "--at", at, "--json",
+            ])
+            let asked = try await client.send(
+                "GET", "/v1/customers/asked/explain", query: ["entitlement": "premium", "at": at])
+            let answers = [read.output, asked.text].map { text in
+                let document = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
+                let decision = (document?["entitlements"] as? [[String: Any]])?.first?["decision"] as? [String: Any]
+                return decision?["gives_access"] as? Bool
+            }
+            return (answers.compactMap(\.self), read.errors)
+        }
+        let before = try await compare()
+        #expect(before.decisions == [false, false] && !before.errors.contains("other customers"), "\(before)")
+        let link = try await order("asked", "link", #"{"customer_id":"former","reason":"r"}"#)
+        let during = try await compare()
+        #expect(during.decisions == [true, true] && !during.errors.contains("other customers"), "\(during)")
+        _ = try await order("asked", "link", #"{"undo":\#(link),"reason":"r"}"#)
+        let after = try await compare()
+        #expect(after.decisions == [false, false], "\(after)")
+        #expect(after.errors.contains("has no events of other customers"), "\(after)")
+    }
+
     @Test("a timeline is drawn with its states, its ends and the instant")
     func drawing() throws {
         var log = try ToldLog(catalog: Catalog(StoreWorld.standard))

@@ -99,7 +99,7 @@ struct ExplainCommand: Command {
         }
     }
 
-    /// The answer folded from a file, as the database that wrote it would give it.
+    /// The answer folded from a file, with the decisions of the database that wrote it.
     private func answer(_ question: ExplainQuestion, from path: String, _ context: CommandContext) throws
         -> ExplainQuestion.Answer
     {
@@ -128,7 +128,14 @@ struct ExplainCommand: Command {
                         "\(path): somebody was linked with this customer then and is not any more, so their events "
                         + "are not in it; ask the ledger itself")
             }
-            return question.answer(from: known) { history($0).knowsCustomer }
+            let answer = question.answer(from: known) { history($0).knowsCustomer }
+            // Of those who were linked with the customer once, and of what the customer claimed in vain, it has no events.
+            if known.identities != known.person || !answer.document.conflicts.isEmpty {
+                context.complain(
+                    "the file has no events of other customers: the decisions are the ledger's, but of what is another's, or "
+                        + "was theirs by a link, the ledger itself may give more of a reason")
+            }
+            return answer
         } catch let error as ExportFileError {
             throw CommandFailure(description: "\(path): \(error)")
         }
