@@ -132,7 +132,7 @@ export class CatalogView {
     const sold = [product.app_store === false ? null : words.sources.app_store, stripe ? say.stripe(stripe) : null].filter(Boolean);
     return el("tr", { class: mark, "data-product": id },
       el("th", { scope: "row" }, el("span", { class: "id" }, id), " ", mark && el("span", { class: "tag" }, say.marks[mark])),
-      el("td", {}, entitlements.length === 0 ? words.nothing : entitlements.map(apart).join(", ")),
+      el("td", {}, entitlements.length === 0 ? screenWords.nothing : entitlements.map(apart).join(", ")),
       el("td", {}, duration ?? say.asSold), el("td", {}, sold.join(", ")),
       this.mayChange && el("td", {}, el("div", { class: "buttons" }, mark === "removed"
         ? button(say.putBack, () => this.edit({ ...this.draft, products: this.rows.filter((one) => one.mark !== "removed" || one.product === product)
@@ -276,7 +276,7 @@ export class CatalogView {
 
   outcome({ customers, effects, difference, complete, remarks }) {
     const list = (text, names) => names.length > 0 && el("li", {}, text, ": ", names.slice(0, 20).map(apart).join(", "), names.length > 20 && ` ${words.andMore(names.length - 20)}`);
-    const reading = (one) => (one === null ? words.nothing : [stateShape(one.state), " ", say.reading(
+    const reading = (one) => (one === null ? screenWords.nothing : [stateShape(one.state), " ", say.reading(
       words.states[one.state] ?? one.state, one.gives_access, one.until === null ? null : timeText(millis(one.until)))]);
     return el("div", { id: "trial" }, this.remarked(remarks),
       el("h3", {}, say.differs), el("ul", {}, [

@@ -15,14 +15,14 @@ const longText = 200;
 
 // JSON as nested lists; whatever it holds is text.
 export function tree(value) {
-  if (value === null || value === undefined) return el("span", { class: "soft" }, words.nothing);
+  if (value === null || value === undefined) return el("span", { class: "soft" }, screenWords.nothing);
   if (Array.isArray(value)) {
-    if (value.length === 0) return el("span", { class: "soft" }, words.none);
+    if (value.length === 0) return el("span", { class: "soft" }, screenWords.none);
     return el("ol", { class: "tree" }, value.map((one) => el("li", {}, tree(one))));
   }
   if (typeof value === "object") {
     const entries = Object.entries(value);
-    if (entries.length === 0) return el("span", { class: "soft" }, words.none);
+    if (entries.length === 0) return el("span", { class: "soft" }, screenWords.none);
     return el("dl", { class: "tree" }, entries.map(([name, one]) => [el("dt", {}, name), el("dd", {}, tree(one))]));
   }
   const text = String(value);

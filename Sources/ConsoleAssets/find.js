@@ -2,7 +2,7 @@
 
 import { readAddress } from "./address.js";
 import { currentSession, fileProblem, get, may, mayEverywhere, path, Refusal } from "./api.js";
-import { button, el, show } from "./dom.js";
+import { button, el, show, styled } from "./dom.js";
 import { words } from "./words.js";
 
 export const recentKey = "rightful.recent";
@@ -119,7 +119,7 @@ export function finder(open) {
     const mine = ++latest;
     show(results, el("p", { class: "soft" }, words.looking));
     try {
-      const { lookFor } = await import("./look.js");
+      const { lookFor } = await styled(import("./look.js"));
       const answer = await lookFor(text, open);
       if (mine !== latest) return;
       if (answer.one) input.value = "";

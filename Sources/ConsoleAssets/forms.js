@@ -226,7 +226,7 @@ export function check(view, originals) {
   steps(view, say.check, [el("p", {}, say.checkText), nodes], {
     run: async (key) => {
       const done = await send(`v1/subscriptions/${path(value())}/actions/check`, environment(view), key);
-      const ledger = (one) => (one?.state ? words.states[one.state] : words.nothing);
+      const ledger = (one) => (one?.state ? words.states[one.state] : screenWords.nothing);
       return {
         note: say.checked(ledger(done.before.ledger), storeSentence(done), ledger(done.after.ledger), done.agrees,
           done.recorded.length),

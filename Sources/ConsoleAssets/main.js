@@ -171,7 +171,7 @@ async function draw() {
     document.title = words.name;
     show(main);
     try {
-      const { start } = await import("./look.js");
+      const { start } = await styled(import("./look.js"));
       if (mine === drawn) show(main, start(open));
     } catch (error) {
       if (mine === drawn) show(main, el("p", { role: "alert", class: "problem" }, fileProblem(error)));

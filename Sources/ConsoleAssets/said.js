@@ -65,7 +65,7 @@ async function claimedElsewhere(view, conflicts, query, signal) {
 }
 
 // Opens the page of whoever a purchase is.
-export const ownersPage = (view, owner) => button(words.ownersPage, (event) => {
+export const ownersPage = (view, owner) => button(words.lookThere, (event) => {
   event.target.closest("dialog")?.close();
   view.open({ customer: owner, environment: view.view.environment });
 }, { class: "link" });

@@ -4,6 +4,9 @@
 import { apart } from "./words.js";
 
 export const screenWords = {
+  nothing: "nothing",
+  none: "none",
+
   // Signing in
   signIn: {
     why: "See what customers hold, and why. Sign in with a secret API key: it is sent once, for a session that ends "

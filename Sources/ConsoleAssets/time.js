@@ -15,10 +15,6 @@ export function setUTC(value) {
 
 export const zoneName = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "UTC";
 
-function formatter(options, utc) {
-  return new Intl.DateTimeFormat(words.locale, { ...options, timeZone: utc ? "UTC" : undefined });
-}
-
 // With the zone: an hour comes twice where clocks are put back, and who is told of it may live by another one.
 const long = {
   day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short",
@@ -29,7 +25,7 @@ const formatters = new Map();
 
 function format(name, options, ms, utc) {
   const key = `${name}${utc}`;
-  if (!formatters.has(key)) formatters.set(key, formatter(options, utc));
+  if (!formatters.has(key)) formatters.set(key, new Intl.DateTimeFormat(words.locale, { ...options, timeZone: utc ? "UTC" : undefined }));
   return formatters.get(key).format(ms);
 }
 
@@ -58,9 +54,7 @@ const two = (number, digits = 2) => String(number).padStart(digits, "0");
 // As the field of a date and a time has it.
 export function fieldValue(ms) {
   const date = new Date(ms);
-  if (inUTC) return date.toISOString().slice(0, -1).replace(/\.000$/, "");
-  const local = localValue(date);
-  return local.replace(/\.000$/, "");
+  return (inUTC ? date.toISOString().slice(0, -1) : localValue(date)).replace(/\.000$/, "");
 }
 
 function localValue(date) {

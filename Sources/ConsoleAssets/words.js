@@ -16,8 +16,6 @@ export const words = {
   },
   loading: "Loading …",
   close: "Close",
-  nothing: "nothing",
-  none: "none",
   unreachable: "The service cannot be reached. Try again in a moment.",
   andMore: (count) => `and ${count} more`,
   pages: "Pages",
@@ -61,7 +59,6 @@ export const words = {
   claimedElsewhere: (isOfAppStore, id, product) => `${isOfAppStore ? "A device of theirs shows the purchase" : "They are named in the purchase"} ${id}${product ? ` of ${product}` : ""}, which is `,
   whose: (owner) => `${apart(owner)}’s`,
   notTheirs: "not theirs",
-  ownersPage: "Look there",
   ofAnother: (owner) => `another customer’s (${apart(owner)})`,
   ofNobody: "nobody’s",
   asFarAs: (app) => `As far as ${app} goes: this key sees nothing of other apps.`,
@@ -245,7 +242,7 @@ export const words = {
   noCatalog: "No catalog has been applied yet.",
   recorded: "recorded",
   signed: "signed",
-  and: (names) => new Intl.ListFormat("en-GB", { type: "conjunction" }).format(names.map(apart)),
+  and: (names) => new Intl.ListFormat("en-GB").format(names.map(apart)),
   or: (names) => new Intl.ListFormat("en-GB", { type: "disjunction" }).format(names.map(apart)),
 
   // Events
