@@ -121,7 +121,6 @@ export function nobodyText(view, all) {
   const events = view.history?.events ?? [];
   if (!seesAll()) return words.mayKnowNothing;
   if (all.document.entitlements.length === 0 && events.length === 0) return words.nothingKnown(view.view.customer);
-  if (at !== null || knownAt !== null) return words.heldNothing;
-  // Of whom more is known, it is not known that nothing ever gave them anything.
-  return view.claimed?.length > 0 || events.some((event) => tying.includes(event.type)) ? words.holdNone : words.neverHeld;
+  // By then nothing may have been bought; and of whom more is known, it is not known that nothing ever gave them anything.
+  return at !== null || knownAt !== null || view.claimed?.length > 0 || events.some((event) => tying.includes(event.type)) ? words.holdNone : words.neverHeld;
 }

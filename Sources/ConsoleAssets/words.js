@@ -51,7 +51,6 @@ export const words = {
   answer: "What they hold",
   neverHeld: "They hold nothing: what they bought or were given gives nothing, and never did.",
   holdNone: "They hold nothing.",
-  heldNothing: "They hold nothing: what they had bought or been given by then gave nothing.",
   mayKnowNothing: "They hold nothing that this key may see.",
   notAllPurchases: "Purchases that give nothing now are shown to keys that may read events.",
   nothingKnown: (id) => `Nobody is known by “${apart(id)}”. The ledger has never heard of this id.`,

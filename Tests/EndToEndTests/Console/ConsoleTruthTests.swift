@@ -240,6 +240,19 @@ struct ConsoleTruthTests {
     }
 
     @Test("a key that does not see everything is not told that there is nobody")
+    @Test("before anything of somebody was known, nothing is said of what they bought")
+    func before() async throws {
+        try await ConsoleStage.with { stage in
+            let listed = try await stage.client.send("GET", "/v1/customers/\(stage.bob.id)/events")
+            let first = try #require((listed.json["items"] as? [[String: Any]])?.first?["position"] as? Int)
+            try await stage.signIn()
+            try await stage.show(stage.bob.id, "&known_at=\(first - 1)")
+            try await stage.browser.wait("#moment", says: "before anything of them was known")
+            try await stage.browser.wait("document.querySelector('#nobody')?.textContent === 'They hold nothing.'")
+            try await stage.expectCleanConsole()
+        }
+    }
+
     func half() async throws {
         try await ConsoleStage.with { stage in
             let browser = stage.browser
