@@ -71,7 +71,11 @@ export class Sliders {
     this.at.setAttribute("aria-valuetext", state.at === null ? words.nowIs(timeText(at)) : timeText(at));
     // The present is shown to the second.
     const exact = state.at ?? Math.floor(at / 1000) * 1000;
-    if (document.activeElement !== this.atField) this.atField.value = this.typed = fieldValue(exact);
+    if (document.activeElement !== this.atField) {
+      this.atField.value = fieldValue(exact);
+      // As the browser writes it.
+      this.typed = this.atField.value;
+    }
     this.atNow.ariaDisabled = state.at === null;
     show(this.atText, state.at === null && `${words.now} · `, utcText(at));
     const index = this.stopIndex(state.knownAt);

@@ -72,6 +72,32 @@ struct ConsoleFocusTests {
     }
 
     @Test(
+    @Test("a moment that nobody typed anything into does not count when it is left, whatever seconds it has")
+    func left() async throws {
+        try await ConsoleStage.with { stage in
+            try await stage.browser.open(stage.console)
+            let told = try await stage.browser.send(
+                "POST", "execute/async",
+                [
+                    "script": """
+                    const done = arguments[arguments.length - 1];
+                    import(new URL("console/assets/1/sliders.js", document.baseURI)).then(({ Sliders }) => {
+                        const told = [];
+                        for (const seconds of [0, 1, 59]) {
+                            const sliders = new Sliders({ at: (at) => told.push([seconds, at]), knownAt: () => {} });
+                            document.body.append(sliders.node);
+                            sliders.show({ at: null, now: Date.UTC(2026, 10, 29, 12, 51, seconds), knownAt: null });
+                            sliders.atField.focus();
+                            sliders.atField.blur();
+                        }
+                        done(told);
+                    });
+                    """, "args": [Any](),
+                ])
+            #expect(try #require(told as? [Any]).isEmpty, "\(told)")
+        }
+    }
+
         "a moment counts when it is typed and left; what is wrong is said of its field, and what was said is taken back"
     )
     func typed() async throws {
