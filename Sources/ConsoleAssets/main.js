@@ -101,7 +101,10 @@ function askToSignIn(notice) {
   view = null;
   document.title = words.name;
   closeDialogs();
-  show(page, announcer(), el("main", { id: "main" }, signInForm(notice, draw)));
+  show(page, announcer(), el("main", { id: "main" }, signInForm(notice, () => {
+    draw();
+    main.focus();
+  })));
 }
 
 // In the middle of a form nothing that was written is lost: who signs in again goes on with it.

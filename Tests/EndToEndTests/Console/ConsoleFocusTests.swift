@@ -31,6 +31,7 @@ struct ConsoleFocusTests {
                 try #require(answer.status == 200, "\(answer.text)")
             }
             try await stage.signIn()
+            #expect(try await focus(browser) == "main", "whoever signs in begins where it goes on")
             try await stage.show("paged")
             try await enter(browser, on: "#at-before", then: "location.hash.includes('at=')")
             try await enter(browser, on: "#at-now", then: "!location.hash.includes('at=')")
@@ -71,7 +72,6 @@ struct ConsoleFocusTests {
         }
     }
 
-    @Test(
     @Test("a moment that nobody typed anything into does not count when it is left, whatever seconds it has")
     func left() async throws {
         try await ConsoleStage.with { stage in
@@ -98,6 +98,7 @@ struct ConsoleFocusTests {
         }
     }
 
+    @Test(
         "a moment counts when it is typed and left; what is wrong is said of its field, and what was said is taken back"
     )
     func typed() async throws {
