@@ -83,6 +83,33 @@ struct ConsoleReachTests {
         }
     }
 
+    @Test("an event's words are read in a window of any width, and on paper, where nothing is that one would press")
+    func events() async throws {
+        try await ConsoleStage.with { stage in
+            let browser = stage.browser
+            try await stage.signIn()
+            try await stage.show(stage.bob.id)
+            try await browser.wait("document.querySelectorAll('#events li').length > 1")
+            for (width, medium) in [(320, ""), (641, ""), (700, ""), (800, ""), (1280, ""), (718, "print")] {
+                try await resize(browser, width, 1000)
+                try await browser.devTools("Emulation.setEmulatedMedia", ["media": medium])
+                let narrowest = try await browser.run(
+                    "return Math.min(...[...document.querySelectorAll('#events li > span')].map((one) => one.offsetWidth))"
+                )
+                #expect(try #require(narrowest as? NSNumber).intValue >= 100, "\(width) \(medium)")
+            }
+            let pressed = try await browser.run(
+                """
+                return [...document.querySelectorAll("header, input, select, button:not(.link)")]
+                    .filter((one) => one.checkVisibility()).map((one) => one.outerHTML);
+                """)
+            #expect(try #require(pressed as? [String]) == [])
+            try await browser.wait("#customer", says: stage.bob.id)
+            #expect(try await browser.text(".sliders output")?.contains("now") == true, "of when it is")
+            try await stage.expectCleanConsole()
+        }
+    }
+
     /// Where the first of each of two texts begins within an element, in pixels from the left.
     private func places(_ browser: Browser, _ selector: String, _ texts: [String]) async throws -> [Double] {
         let found = try await browser.run(
