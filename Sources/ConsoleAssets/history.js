@@ -20,9 +20,11 @@ function brief(event) {
   };
 }
 
-// What an event is called by.
-export const kindOf = ({ type, notification, facts }) =>
-  ({ type, subtype: notification?.subtype, ownership: facts.transaction?.ownership });
+// What an event is called by: an id that is linked to itself is no alias any more.
+export const kindOf = ({ type, notification, facts }) => ({
+  type, subtype: facts.identity && facts.identity === facts.customer ? "undone" : notification?.subtype,
+  ownership: facts.transaction?.ownership,
+});
 
 // What an event is called: some types are two things.
 export const eventWords = ({ type, subtype, ownership }) => words.eventTypes[`${type}_${ownership}`]

@@ -271,7 +271,7 @@ export const words = {
     web_reading: "told by Stripe when asked", web_reading_refund: "refunded on the web, told by Stripe when asked",
     web_reading_part: "a part refunded on the web, told by Stripe when asked", web_reading_dispute: "payment disputed, told by Stripe when asked",
     web_reading_paid: "paid on the web, told by Stripe when asked", web_reading_subscription: "subscription on the web, told by Stripe when asked", device_report: "told by a device", store_report: "told by the store when asked",
-    granted: "granted", grant_revoked: "grant taken back", linked: "linked", claimed: "claimed by a device", transferred: "transferred",
+    granted: "granted", grant_revoked: "grant taken back", linked: "linked", linked_undone: "link undone", claimed: "claimed by a device", transferred: "transferred",
     transfer_undone: "transfer undone", ownership_conflict: "claimed, and somebody else’s", drift: "the device says something else",
     catalog_applied: "catalog changed", forgotten: "somebody was forgotten", extension_requested: "days were asked for",
     extension_settled: "days: the store’s answer", consumption_ordered: "answer about a refund ordered",
