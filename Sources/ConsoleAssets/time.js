@@ -29,8 +29,8 @@ function format(name, options, ms, utc) {
   return formatters.get(key).format(ms);
 }
 
-export function timeText(ms) {
-  return format("long", long, ms, inUTC);
+export function timeText(ms, utc = inUTC) {
+  return format("long", long, ms, utc);
 }
 
 export function dayText(ms) {
@@ -41,9 +41,9 @@ export function utcText(ms) {
   return new Date(ms).toISOString();
 }
 
-// Shown in the zone that was chosen; the exact instant is its title.
-export function timeElement(ms) {
-  return el("time", { datetime: utcText(ms), title: utcText(ms) }, timeText(ms));
+// Shown in the zone that was chosen, or in UTC; the exact instant is its title.
+export function timeElement(ms, utc) {
+  return el("time", { datetime: utcText(ms), title: utcText(ms) }, timeText(ms, utc));
 }
 
 export const millis = (text) => (text === null || text === undefined ? null : Date.parse(text));

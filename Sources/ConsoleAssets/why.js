@@ -8,6 +8,9 @@ import { stateShape } from "./picture.js";
 
 const mostShown = 20;
 
+// As the service's sentences have it.
+const utcTime = (text) => timeElement(millis(text), true);
+
 export function explanation(document, openEvent) {
   const { conflicts, entitlements } = document;
   // Who has nothing has it, more often than not, because it is somebody else's.
@@ -48,8 +51,8 @@ function entitlement(group, openEvent) {
     el("h4", {}, words.restsOn),
     one.events.length === 0 ? el("p", { class: "soft" }, words.noEvents) : cut(one.events, (event) => [
       events([event.position], openEvent), " ", called(event), ", ",
-      words.recorded, " ", timeElement(millis(event.recorded_at)),
-      event.occurred_at && [", ", words.signed, " ", timeElement(millis(event.occurred_at))],
+      words.recorded, " ", utcTime(event.recorded_at),
+      event.occurred_at && [", ", words.signed, " ", utcTime(event.occurred_at)],
     ]),
     one.considered.length > 0 && [el("h4", {}, words.considered), cut(one.considered, (other) => [
       other.state && [stateShape(other.state), " "], other.sentence, " ",
@@ -57,7 +60,7 @@ function entitlement(group, openEvent) {
       events(other.positions, openEvent),
     ])],
     one.would_change.length > 0 && [el("h4", {}, words.wouldChange), cut(one.would_change, (outlook) => [
-      outlook.at && [timeElement(millis(outlook.at)), ": "], outlook.sentence,
+      outlook.at && [utcTime(outlook.at), ": "], outlook.sentence,
     ])]);
 }
 

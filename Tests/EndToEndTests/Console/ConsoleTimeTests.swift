@@ -29,6 +29,9 @@ struct ConsoleTimeTests {
             let said = try await browser.text("#answer") ?? ""
             #expect(said.contains("plus until \(day) October \(year) at 02:30 CEST"), "\(said)")
             #expect(said.contains("premium until \(day) October \(year) at 02:30 CET"), "\(said)")
+            // Within the reasons there is one zone, that of the service's own sentences.
+            let why = try await browser.text("#explanation") ?? ""
+            #expect(why.contains(" UTC") && !why.contains(" CET") && !why.contains(" CEST"), "\(why)")
             try await stage.show("twice", "&at=\(year)-10-\(day)T01:15:00Z")
             let field = try await browser.run("return document.querySelector('#at-field').value") as? String
             #expect(field?.hasPrefix("\(year)-10-\(day)T02:15") == true, "\(field ?? "")")
