@@ -66,7 +66,9 @@ package struct StoreExtension: Sendable {
             }
             guard known.state.web == nil else {
                 throw StoreExtensionRefusal(
-                    .unprocessable, "\(original) was bought on the web, and the App Store alone can be asked for days")
+                    .unprocessable,
+                    "the original transaction \(original) was bought on the web, and the App Store alone can be asked for days"
+                )
             }
             guard let app = known.state.transactions.first?.fact.bundleID else {
                 throw StoreExtensionRefusal(
@@ -82,7 +84,9 @@ package struct StoreExtension: Sendable {
                 .max { ($0.start, $0.expiry) < ($1.start, $1.expiry) }
             guard let latest else {
                 throw StoreExtensionRefusal(
-                    .unprocessable, "\(original) is no auto-renewable subscription: it has no renewal date to move")
+                    .unprocessable,
+                    "the original transaction \(original) is no auto-renewable subscription: it has no renewal date to move"
+                )
             }
             (period, productID, expiry) = (latest, latest.fact.productID, latest.expiry)
             customerID = known.ownership.currentOwner(of: latest.fact).flatMap { known.customerIDs[$0] }
