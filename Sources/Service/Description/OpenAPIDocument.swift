@@ -28,7 +28,8 @@ struct OpenAPIDocument {
         webhooks[MessageType.revenueCatTest] = ["post": try revenueCatTest()]
         return [
             "openapi": "3.1.0", "info": Self.info, "servers": [["url": "/"]],
-            "tags": .array(APIOperation.Subject.allCases.map { ["name": .string($0.rawValue)] }),
+            "tags": .array(
+                (APIOperation.Subject.allCases.map(\.rawValue) + [Self.messageTag]).map { ["name": .string($0)] }),
             "paths": .object(paths.mapValues(WireValue.object)), "webhooks": .object(webhooks),
             "components": [
                 "schemas": .object(try ComponentNotes.described(describer.components)),
@@ -152,6 +153,10 @@ struct OpenAPIDocument {
     }
 
     // MARK: - Webhooks
+    /// Not a subject of the paths: generators write a file for each tag, and one for `webhooks`, which would replace that of
+    /// the paths.
+    private static let messageTag = "Webhook messages"
+
 
     private mutating func message(_ type: MessageType) throws -> WireValue {
         let name = type.componentName
@@ -203,7 +208,7 @@ struct OpenAPIDocument {
         return [
             "operationId": .string("receive" + name), "summary": .string(text),
             "description": "Signed as Standard Webhooks lay down. Any status from 200 to 299 means that it was taken.",
-            "tags": [.string(APIOperation.Subject.endpoints.rawValue)], "security": .array(security),
+            "tags": [.string(Self.messageTag)], "security": .array(security),
             "parameters": .array(
                 (Self.messageHeaders + (isRevenueCat ? Self.revenueCatHeaders : [])).map { header in
                     [

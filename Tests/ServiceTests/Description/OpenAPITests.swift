@@ -29,6 +29,24 @@ struct OpenAPITests {
         for names in [operations.map(\.id), operations.map(\.title)] { #expect(Set(names).count == names.count) }
     }
 
+    private static func tags(_ operations: WireValue?) -> Set<WireValue> {
+        var tags: Set<WireValue> = []
+        for operation in (operations ?? .null).members.values.flatMap(\.members.values) {
+            if case .array(let own)? = operation["tags"] { tags.formUnion(own) }
+        }
+        return tags
+    }
+
+    @Test("no tag is both of paths and of webhooks: generators make one file of each, and one would replace the other")
+    func tags() throws {
+        let document = try OpenAPIDocument.make()
+        let paths = Self.tags(document["paths"])
+        let webhooks = Self.tags(document["webhooks"])
+        #expect(!paths.isEmpty && !webhooks.isEmpty && paths.isDisjoint(with: webhooks))
+        guard case .array(let listed)? = document["tags"] else { throw DescriptionError("no tags are listed") }
+        #expect(Set(listed.compactMap { $0["name"] }) == paths.union(webhooks))
+    }
+
     @Test("a path's parameters are those of its template")
     func pathParameters() {
         for route in Route.all {
