@@ -35,6 +35,8 @@ package indirect enum Schema: Hashable, Sendable {
     /// That, or `null`.
     case nullable(Schema)
 
+    /// One of these at least: what is text to begin with, such as a parameter, may read as several.
+    case anyOf([Schema])
     package static let anyText = Schema.text(Text())
     package static let anyInteger = Schema.integer(nil)
     package static let instant = Schema.text(Text(format: "date-time"))
@@ -82,6 +84,7 @@ extension Schema {
         }
     }
 
+        case .anyOf(let schemas): ["anyOf": .array(schemas.map(\.json))]
     /// Where components stand in a description.
     package static let place = "#/components/schemas/"
 
@@ -131,6 +134,7 @@ extension ObjectSchema {
                 guard let note = member.note, case .object(var members) = member.schema.json else {
                     return member.schema.json
                 }
+        case .anyOf(let schemas): return ["anyOf": .array(schemas.map(\.json) + [["type": "null"]])]
                 // Beside a reference too, as 2020-12 allows.
                 members["description"] = .string(note)
                 return .object(members)

@@ -103,7 +103,7 @@ struct Parameter: Sendable {
     ).of(StoreEnvironment.self)
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
-        "known_at", in: .query, .oneOf([.integer(0...Int64.max), .instant]),
+        "known_at", in: .query, .anyOf([.integer(0...Int64.max), .instant]),
         "Up to where the log is believed: a position, or a recorded time; its end where that is left out. Beyond the end it is "
             + "`unprocessable`, and so is a time at which an event could still be recorded")
     static let minPosition = Parameter(
@@ -159,7 +159,7 @@ struct Parameter: Sendable {
         "format", in: .query, words(ChartFormat.self),
         "`csv` for a table; what `Accept` would rather have where it is left out, else `json`")
 
-    private static let dateOrInstant = Schema.oneOf([.text(Schema.Text(format: "date")), .instant])
+    private static let dateOrInstant = Schema.anyOf([.text(Schema.Text(format: "date")), .instant])
     static let consolePath = Parameter(
         "path", in: .query, text(limit: 256), "The `path` with which somebody signed in; `/` where left out")
 

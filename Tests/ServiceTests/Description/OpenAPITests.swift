@@ -47,6 +47,13 @@ struct OpenAPITests {
         #expect(Set(listed.compactMap { $0["name"] }) == paths.union(webhooks))
     }
 
+    @Test("a parameter that may be of two kinds may read as both: a client may take a number for a time")
+    func alternatives() throws {
+        let parameters = try #require(OpenAPIDocument.make()["components"]?["parameters"]).members
+        #expect(parameters["known_at"]?["schema"]?["anyOf"] != nil)
+        for (name, parameter) in parameters { #expect(parameter["schema"]?["oneOf"] == nil, "\(name)") }
+    }
+
     @Test("a path's parameters are those of its template")
     func pathParameters() {
         for route in Route.all {
