@@ -17,12 +17,14 @@ MOST_TOLD = 40
 
 
 def tightened(schema):
-    """The same, but that no member is allowed that is not described: the description leaves room for additions."""
+    """The same, but that no member and no word is allowed that is not described: the description leaves room for additions."""
     if isinstance(schema, list):
         return [tightened(entry) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     result = {name: tightened(value) for name, value in schema.items()}
+    if "x-extensible-enum" in result:
+        result["enum"] = result["x-extensible-enum"]
     alternatives = result.get("oneOf", [])
     if len(alternatives) == 2 and alternatives[1] == {"type": "null"}:
         # Says the same, and of what is not null it tells the place.

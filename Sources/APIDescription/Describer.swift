@@ -23,6 +23,8 @@ package struct Describer {
     /// The types of the components.
     package private(set) var types: [String: any Any.Type] = [:]
     private var values: [String: Any] = [:]
+    /// Whether what is described at present is sent alone, so that its words are those that are known.
+    private var isSentAlone = false
 
     package init() {}
 
@@ -44,6 +46,9 @@ package struct Describer {
         if let known = type as? any PlainlyDescribed.Type { return try known.describe(with: &self) }
         if let known = type as? any DescribedByHand.Type { return known.described }
         if let known = type as? any StandsFor.Type { return try describe(standIn: known) }
+        let words = try Self.words(of: type)
+        // What is sent is one of the words that are known; an answer may have one that is added later.
+        if isSentAlone, let words { return (.words(words.known), words.sample) }
         let name = ComponentName.of(type)
         if let other = types[name] {
             guard other == type else { throw DescriptionError("\(other) and \(type) would both be called \(name)") }
@@ -53,14 +58,13 @@ package struct Describer {
             return (.reference(name), value)
         }
         types[name] = type
-        let (schema, value) = try component(type)
+        let (schema, value) = try words.map { (.openWords($0.known), $0.sample) } ?? component(type)
         components[name] = schema
         values[name] = value
         return (.reference(name), value)
     }
 
     private mutating func component(_ type: any Decodable.Type) throws -> (Schema, Any) {
-        if let words = try Self.words(of: type) { return words }
         if let body = type as? any AlternativeBody.Type { return try alternatives(of: body) }
         let object = try object(type, present: { _ in true })
         return (.object(object.schema), object.value)
@@ -79,6 +83,10 @@ package struct Describer {
         _ type: any Decodable.Type, present: @escaping @Sendable (String) -> Bool
     ) throws -> (schema: ObjectSchema, value: Any) {
         let notes = ObjectNotes(objectName: (type as? any NamedDocument.Type)?.objectName, present: present)
+        let isRequest = type is any CommandBody.Type || type is any RequestPart.Type
+        let outer = isSentAlone
+        isSentAlone = isRequest && !(type is any AnsweredPart.Type)
+        defer { isSentAlone = outer }
         let decoder = DescribingDecoder(notes: notes, describer: DescriberBox(self))
         let value: Any
         do {
@@ -89,7 +97,7 @@ package struct Describer {
             throw DescriptionError("\(type) cannot be read from what it asks for: \(error)")
         }
         self = decoder.describer.value
-        return (notes.schema(isRequest: type is any CommandBody.Type || type is any RequestPart.Type), value)
+        return (notes.schema(isRequest: isRequest), value)
     }
 
     /// What each alternative of a body has to have is found out by leaving it out.
@@ -124,14 +132,14 @@ package struct Describer {
     }
 
     /// The words of an enumeration; `nil` for any other type.
-    private static func words(of type: any Decodable.Type) throws -> (Schema, Any)? {
+    private static func words(of type: any Decodable.Type) throws -> (known: [String], sample: Any)? {
         guard type is any RawRepresentable.Type else { return nil }
         guard let words = (type as? any CaseIterable.Type).flatMap({ Self.cases(of: $0) }), let first = words.first
         else {
             throw DescriptionError(
                 "\(type) must list its cases to be described: let it be CaseIterable, and its words texts")
         }
-        return (.words(words.map(\.word)), first.value)
+        return (words.map(\.word), first.value)
     }
 
     private static func cases<Words: CaseIterable>(of type: Words.Type) -> [(word: String, value: Any)]? {
@@ -149,6 +157,13 @@ package protocol RequestPart {}
 
 extension ReconcileRequest.Claim: RequestPart {}
 extension DeviceProof: RequestPart {}
+
+/// A part of a body that answers have as well.
+package protocol AnsweredPart {}
+
+extension CatalogProductForm: AnsweredPart {}
+extension CatalogStripeForm: AnsweredPart {}
+extension CatalogPolicyForm: AnsweredPart {}
 
 /// A describer that is handed from one container to another while a type is read; on one thread, in one call.
 final class DescriberBox {

@@ -24,7 +24,10 @@ package indirect enum Schema: Hashable, Sendable {
     case text(Text)
     /// This word alone.
     case word(String)
+    /// One of these words.
     case words([String])
+    /// A word, of which these are known so far: others may be added.
+    case openWords([String])
     case list(Schema, limit: Int?)
     /// An object whose members have names of their own.
     case map(Schema)
@@ -32,11 +35,11 @@ package indirect enum Schema: Hashable, Sendable {
     /// A component by its name.
     case reference(String)
     case oneOf([Schema])
+    /// One of these at least: what is text to begin with, such as a parameter, may read as several.
+    case anyOf([Schema])
     /// That, or `null`.
     case nullable(Schema)
 
-    /// One of these at least: what is text to begin with, such as a parameter, may read as several.
-    case anyOf([Schema])
     package static let anyText = Schema.text(Text())
     package static let anyInteger = Schema.integer(nil)
     package static let instant = Schema.text(Text(format: "date-time"))
@@ -75,18 +78,28 @@ extension Schema {
         case .text(let text): Self.members(of: text)
         case .word(let word): ["type": "string", "const": .string(word)]
         case .words(let words): ["type": "string", "enum": .array(words.map(WireValue.string))]
+        case .openWords(let words): Self.members(ofOpenWords: words)
         case .list(let element, let limit): Self.members(ofList: element, limit)
         case .map(let value): ["type": "object", "additionalProperties": value.json]
         case .object(let object): object.json
         case .reference(let name): ["$ref": .string(Self.place + name)]
         case .oneOf(let schemas): ["oneOf": .array(schemas.map(\.json))]
+        case .anyOf(let schemas): ["anyOf": .array(schemas.map(\.json))]
         case .nullable(let schema): Self.members(ofNullable: schema)
         }
     }
 
-        case .anyOf(let schemas): ["anyOf": .array(schemas.map(\.json))]
     /// Where components stand in a description.
     package static let place = "#/components/schemas/"
+
+    /// A text, because a client that was made from an `enum` refuses the whole answer for one word that it does not know.
+    private static func members(ofOpenWords words: [String]) -> [String: WireValue] {
+        let known = words.map { "`\($0)`" }.joined(separator: ", ")
+        return [
+            "type": "string", "description": .string("Known so far: \(known)."),
+            "x-extensible-enum": .array(words.map(WireValue.string)),
+        ]
+    }
 
     private static func members(ofInteger bounds: ClosedRange<Int64>?) -> [String: WireValue] {
         var members: [String: WireValue] = ["type": "integer", "format": "int64"]
@@ -116,11 +129,12 @@ extension Schema {
     private static func members(ofNullable schema: Schema) -> [String: WireValue] {
         switch schema {
         case .any, .nullable: return schema.members
-        case .bool, .integer, .number, .text, .list, .map, .object:
+        case .bool, .integer, .number, .text, .openWords, .list, .map, .object:
             var members = schema.members
             if case .string(let type)? = members["type"] { members["type"] = .array([.string(type), "null"]) }
             return members
         case .words, .word, .reference: return ["oneOf": [schema.json, ["type": "null"]]]
+        case .anyOf(let schemas): return ["anyOf": .array(schemas.map(\.json) + [["type": "null"]])]
         case .oneOf(let schemas): return ["oneOf": .array(schemas.map(\.json) + [["type": "null"]])]
         }
     }
@@ -134,7 +148,6 @@ extension ObjectSchema {
                 guard let note = member.note, case .object(var members) = member.schema.json else {
                     return member.schema.json
                 }
-        case .anyOf(let schemas): return ["anyOf": .array(schemas.map(\.json) + [["type": "null"]])]
                 // Beside a reference too, as 2020-12 allows.
                 members["description"] = .string(note)
                 return .object(members)

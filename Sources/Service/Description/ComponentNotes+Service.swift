@@ -104,6 +104,7 @@ extension ComponentNotes {
             "What a device holds, and holds to be its own",
             [
                 "app": "The bundle id; a publishable key names it already",
+                "environment": "`auto`: that of what is posted",
                 "signed_transactions": "JWS as StoreKit has them", "signed_renewal_infos": "JWS as StoreKit has them",
                 "app_transaction": "The JWS of the app transaction", "claims": "What the device believes",
                 "facts": "Whether the answer is to hold the facts behind it",
@@ -114,7 +115,6 @@ extension ComponentNotes {
                 "state": "One that the service does not know is passed over",
                 "until": "Left out where it is without end, or not known",
             ]),
-        "ReconcileRequestEnvironment": ComponentNotes("An environment; `auto`: that of what is posted"),
         "CheckoutRequest": ComponentNotes(
             "What somebody wants to buy on the web",
             [

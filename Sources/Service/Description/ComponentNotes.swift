@@ -22,7 +22,9 @@ struct ComponentNotes: Sendable {
             uniqueKeysWithValues: components.map { name, schema in
                 guard let notes = all[name] else { return (name, schema.json) }
                 guard case .object(var json) = try noted(schema, notes, name).json else { return (name, schema.json) }
-                json["description"] = .string(notes.summary + ".")
+                // Words that are open say by themselves which are known.
+                let own = if case .string(let text)? = json["description"] { " " + text } else { "" }
+                json["description"] = .string(notes.summary + "." + own)
                 return (name, .object(json))
             })
     }

@@ -49,15 +49,14 @@ struct OpenAPIDocument {
             "security": Self.security(route.access), "responses": .object(try answers(of: route)),
         ]
         if !operation.parameters.isEmpty {
-            members["parameters"] = .array(try operation.parameters.map { try reference(to: $0) })
+            members["parameters"] = .array(operation.parameters.map { reference(to: $0) })
         }
         if let body = operation.body { members["requestBody"] = try requestBody(body) }
         return .object(members)
     }
 
-    private mutating func reference(to parameter: Parameter) throws -> WireValue {
-        let schema = try parameter.wordType.map { try describer.schema(of: $0) } ?? parameter.schema
-        parameters[parameter.component] = parameter.json(schema)
+    private mutating func reference(to parameter: Parameter) -> WireValue {
+        parameters[parameter.component] = parameter.json
         return ["$ref": .string("#/components/parameters/" + parameter.component)]
     }
 
@@ -153,10 +152,10 @@ struct OpenAPIDocument {
     }
 
     // MARK: - Webhooks
+
     /// Not a subject of the paths: generators write a file for each tag, and one for `webhooks`, which would replace that of
     /// the paths.
     private static let messageTag = "Webhook messages"
-
 
     private mutating func message(_ type: MessageType) throws -> WireValue {
         let name = type.componentName

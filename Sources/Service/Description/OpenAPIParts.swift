@@ -19,7 +19,7 @@ extension OpenAPIDocument {
             control characters.
 
             Within `/v1` members and words are added, and none is changed or removed: a client passes over what it does not \
-            know. Errors are RFC 9457; `code` never changes its meaning.
+            know. Words of answers are open texts, with those known so far in `x-extensible-enum`. Errors are RFC 9457; `code` never changes its meaning.
 
             `environment` is the key's own where it is left out, else `production`. What is another app's is to a key of one \
             app as if it did not exist.
@@ -94,7 +94,7 @@ extension Parameter {
     /// Positions of the log are called `from` and `to` as well.
     private var isOfChart: Bool { [Parameter.chartFrom, .chartTo].contains { $0.name == name && $0.schema == schema } }
 
-    func json(_ schema: Schema) -> WireValue {
+    var json: WireValue {
         var members: [String: WireValue] = [
             "name": .string(name), "in": .string(place.rawValue),
             "description": .string(OpenAPIDocument.unlinked(note)),

@@ -17,8 +17,6 @@ struct Parameter: Sendable {
     let note: String
     /// Where it stands in an example.
     let example: WireValue?
-    /// The type whose words it may be, where documents have it too.
-    var wordType: (any (Decodable & Sendable).Type)?
     /// Whether it is a header field whose value is a list, which may stand on several lines.
     private(set) var isList = false
 
@@ -44,13 +42,6 @@ struct Parameter: Sendable {
     var words: [String] {
         guard case .words(let words) = schema else { return [] }
         return words
-    }
-
-    /// The same, that it be described by the component of a type.
-    private func of(_ type: any (Decodable & Sendable).Type) -> Parameter {
-        var parameter = self
-        parameter.wordType = type
-        return parameter
     }
 
     /// The same, as a list.
@@ -85,8 +76,7 @@ struct Parameter: Sendable {
     static let endpoint = Parameter(
         "id", in: .path, .anyText, example: "we_1", "The id of the endpoint")
 
-    static let chart = Parameter("name", in: .path, words(ChartName.self), example: "active", "Which chart").of(
-        ChartName.self)
+    static let chart = Parameter("name", in: .path, words(ChartName.self), example: "active", "Which chart")
     static let consoleVersion = Parameter(
         "version", in: .path, .anyText, example: "6f1ed002ab559585",
         "Which version of the page asks: files of the present one may be kept for good")
@@ -96,11 +86,9 @@ struct Parameter: Sendable {
 
     static let environment = Parameter(
         "environment", in: .query, words(StoreEnvironment.self),
-        "The key's own where that is left out, else `production`"
-    ).of(StoreEnvironment.self)
+        "The key's own where that is left out, else `production`")
     static let exportEnvironment = Parameter(
-        "environment", in: .query, words(StoreEnvironment.self), "Both where that is left out"
-    ).of(StoreEnvironment.self)
+        "environment", in: .query, words(StoreEnvironment.self), "Both where that is left out")
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
         "known_at", in: .query, .anyOf([.integer(0...Int64.max), .instant]),
@@ -117,8 +105,7 @@ struct Parameter: Sendable {
     static let limit = Parameter(
         "limit", in: .query, .integer(1...Int64.max), "How many at most; 100 where left out, and never more than 1000")
     static let driftClass = Parameter(
-        "class", in: .query, words(DriftClass.self), "Those of one class alone"
-    ).of(DriftClass.self)
+        "class", in: .query, words(DriftClass.self), "Those of one class alone")
     static let resolved = Parameter(
         "resolved", in: .query, .bool, "Those that are resolved (`true`), or open (`false`), alone")
     static let deliveryState = Parameter(
@@ -151,8 +138,7 @@ struct Parameter: Sendable {
             + "which the event at `known_at` was recorded")
     static let interval = Parameter(
         "interval", in: .query, words(ChartStep.self),
-        "How long the intervals are, in UTC, weeks from Monday; `day` where left out"
-    ).of(ChartStep.self)
+        "How long the intervals are, in UTC, weeks from Monday; `day` where left out")
     static let product = Parameter(
         "product_id", in: .query, text(limit: identifierLimit), "This product alone")
     static let chartFormat = Parameter(

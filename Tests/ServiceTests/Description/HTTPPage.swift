@@ -168,7 +168,7 @@ struct HTTPPage {
     /// What a schema allows, in few words.
     private func form(of schema: WireValue) -> String {
         let schema = resolved(schema)
-        let words = schema["enum"].entries
+        let words = schema["enum"].entries + schema["x-extensible-enum"].entries
         if !words.isEmpty { return words.map { "`\($0.plain)`" }.joined(separator: ", ") }
         let alternatives = schema["oneOf"].entries + schema["anyOf"].entries
         if !alternatives.isEmpty {

@@ -47,6 +47,54 @@ struct OpenAPITests {
         #expect(Set(listed.compactMap { $0["name"] }) == paths.union(webhooks))
     }
 
+    /// Where a schema has this keyword, in a part of a document and in whatever that refers to.
+    private static func places(
+        of keyword: String, in part: WireValue, _ document: WireValue, _ seen: inout Set<String>, at place: String = ""
+    ) -> [String] {
+        switch part {
+        case .array(let entries):
+            return entries.flatMap { places(of: keyword, in: $0, document, &seen, at: place) }
+        case .object(let members):
+            if case .string(let reference)? = members["$ref"] {
+                guard seen.insert(reference).inserted else { return [] }
+                let target = reference.split(separator: "/").dropFirst().reduce(document) { $0[String($1)] ?? .null }
+                return places(of: keyword, in: target, document, &seen, at: reference)
+            }
+            var found: [String] = []
+            for (name, value) in members where name != "example" {
+                if name == keyword { found.append(place) }
+                found += places(of: keyword, in: value, document, &seen, at: "\(place)/\(name)")
+            }
+            return found
+        default: return []
+        }
+    }
+
+    @Test("words of answers and messages are open, so that no client refuses one that is added; of requests, closed")
+    func words() throws {
+        let document = try OpenAPIDocument.make()
+        var seen: Set<String> = []
+        var requests: Set<String> = []
+        for operation in try #require(document["paths"]).members.values.flatMap(\.members.values) {
+            #expect(Self.places(of: "enum", in: operation["responses"] ?? .null, document, &seen) == [])
+            for part in [operation["parameters"], operation["requestBody"]].compactMap(\.self) {
+                // The catalog is sent as it is answered.
+                let open = Self.places(of: "x-extensible-enum", in: part, document, &requests).filter {
+                    !$0.hasSuffix("RefundPolicy") && !$0.hasSuffix("DisputePolicy") && !$0.hasSuffix("ProductMode")
+                }
+                #expect(open == [])
+            }
+        }
+        #expect(Self.places(of: "enum", in: document["webhooks"] ?? .null, document, &seen) == [])
+        let schemas = try #require(document["components"]?["schemas"])
+        let known = ReasonCode.allCases.map { WireValue.string($0.rawValue) }
+        #expect(schemas["ReasonCode"]?["x-extensible-enum"] == .array(known))
+        let environment = document["components"]?["parameters"]?["environment"]?["schema"]
+        #expect(environment?["enum"] == ["production", "sandbox"])
+        let reason = schemas["ExtensionRequest"]?["properties"]?["reason_code"]
+        #expect(reason?["enum"] == .array(ExtensionReason.allCases.map { .string($0.rawValue) }))
+    }
+
     @Test("a parameter that may be of two kinds may read as both: a client may take a number for a time")
     func alternatives() throws {
         let parameters = try #require(OpenAPIDocument.make()["components"]?["parameters"]).members
