@@ -23,30 +23,47 @@ final class ObstacleWatch: Sendable {
     /// Between looks whom an append waits for.
     private static let interval = Duration.milliseconds(250)
 
-    private let known = Mutex<AppendObstacle?>(nil)
+    private struct Known {
+        var obstacle: AppendObstacle?
+        /// Where the log ended when it was first looked at after a refusal.
+        var head: Int64?
+    }
 
-    var obstacle: AppendObstacle? { known.withLock(\.self) }
+    private let known = Mutex(Known())
 
     var holder: LogHolder? {
-        switch obstacle {
+        switch known.withLock(\.obstacle) {
         case .held(let holder): holder
         case .refused, nil: nil
         }
     }
 
     /// Something was appended.
-    func clear() { known.withLock { $0 = nil } }
+    func clear() { known.withLock { $0 = Known() } }
 
     /// The database refused what was to be appended.
-    func note(refusal: PostgresError) { known.withLock { $0 = .refused("\(refusal)") } }
+    func note(refusal: PostgresError) { known.withLock { $0 = Known(obstacle: .refused("\(refusal)")) } }
 
-    /// Looks whether whoever is known still holds the log.
+    /// Looks whether that is over: whoever held the log holds it no more, or somebody has appended since.
     func look(through pool: PostgresPool) async throws -> AppendObstacle? {
-        guard let holder else { return obstacle }
-        let isThere = try await pool.run(doing: "looking who holds the log") { try holder.isThere(on: $0) }
-        return known.withLock { known in
-            if !isThere, known == .held(holder) { known = nil }
-            return known
+        let seen = known.withLock(\.self)
+        switch seen.obstacle {
+        case nil: return nil
+        case .held(let holder):
+            let isThere = try await pool.run(doing: "looking who holds the log") { try holder.isThere(on: $0) }
+            return known.withLock { known in
+                if !isThere, known.obstacle == seen.obstacle { known = Known() }
+                return known.obstacle
+            }
+        case .refused:
+            let head = try await pool.run(doing: "looking whether the log goes on") {
+                try Statements.headPosition(on: $0)
+            }
+            return known.withLock { known in
+                guard known.obstacle == seen.obstacle else { return known.obstacle }
+                if let before = known.head, before < head { known = Known() } else { known.head = known.head ?? head }
+                return known.obstacle
+            }
         }
     }
 
@@ -74,7 +91,7 @@ final class ObstacleWatch: Sendable {
             return try await body(session)
         } catch let error as PostgresError where error.kind == .lockTimeout {
             watch.cancel()
-            if let holder = await watch.value { known.withLock { $0 = .held(holder) } }
+            if let holder = await watch.value { known.withLock { $0 = Known(obstacle: .held(holder)) } }
             throw error
         }
     }

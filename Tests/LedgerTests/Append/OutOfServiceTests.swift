@@ -53,6 +53,10 @@ struct OutOfServiceTests {
         #expect(writer.holder == nil)
 
         try await owner.execute(script: "DROP TRIGGER refuse ON event")
+        #expect(try await writer.lookForObstacle() == obstacle, "nobody has appended since")
+        let another = LedgerWriter(pool: database.pool(), now: { .earliest })
+        _ = try await another.append(drafts[3])
+        #expect(try await writer.lookForObstacle() == nil, "another instance has")
         for draft in drafts.prefix(3) { _ = try await writer.append(draft) }
         #expect(try await writer.lookForObstacle() == nil)
         #expect(try await LedgerReader(pool: database.pool(), now: { .latest }).status().position > 0)
