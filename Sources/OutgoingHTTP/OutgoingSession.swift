@@ -51,6 +51,9 @@ package struct OutgoingSession: OutgoingTransport {
         deinit { engine.stop() }
     }
 
+    /// The most connections that are open where nobody says otherwise.
+    package static let usualConnections = 64
+
     /// - Parameters:
     ///   - timeout: for one request, in seconds, unless it says otherwise itself.
     ///   - answerLimit: the largest answer that is taken, in bytes.
@@ -60,8 +63,8 @@ package struct OutgoingSession: OutgoingTransport {
     ///   - hostConnections: the most to one host and port; beyond it requests wait, within their time.
     ///   - allows: whether a connection may be made to an address, asked of the very address that it is made to.
     package init(
-        timeout: TimeInterval = 30, answerLimit: Int, wantsBodies: Bool = true, connections: Int = 64,
-        hostConnections: Int = 64,
+        timeout: TimeInterval = 30, answerLimit: Int, wantsBodies: Bool = true,
+        connections: Int = usualConnections, hostConnections: Int = usualConnections,
         allows: @escaping @Sendable (OutgoingAddress) -> Bool = { _ in true }
     ) {
         self.timeout = .milliseconds(Int64(timeout * 1000))

@@ -1,4 +1,5 @@
 import HTTPServer
+import OutgoingHTTP
 
 /// How a service shares out the descriptors that it may have, so that it never runs out of them.
 ///
@@ -40,7 +41,7 @@ struct DescriptorShares: Sendable {
         self.limit = limit
         sessions = 2 * accounts
         let free = limit - Self.own - sessions * Self.ofSession
-        calls = min(64, max(2, free / (16 * max(1, sessions))))
+        calls = min(OutgoingSession.usualConnections, max(2, free / (16 * max(1, sessions))))
         webhooks = min(1024, max(8, free / 8))
         // A delivery that looks for its receiver's address takes as many.
         clients = free - sessions * calls - 2 * webhooks

@@ -2,6 +2,7 @@ import AppStoreServer
 import EntitlementCore
 import Foundation
 import Ledger
+import OutgoingHTTP
 import Service
 
 /// Access to the App Store Server API for one app: its key, read and ready.
@@ -15,7 +16,9 @@ struct StoreAccess: Sendable {
     ///
     /// - Parameter connections: the most that each of its clients opens.
     /// - Throws: `ConfigurationError` for a key that cannot be read or cannot sign.
-    static func all(_ configuration: Configuration, connections: Int = 64) throws -> [StoreAccess] {
+    static func all(
+        _ configuration: Configuration, connections: Int = OutgoingSession.usualConnections
+    ) throws -> [StoreAccess] {
         try configuration.apps.compactMap { app in
             try app.appStoreAPI.map { try StoreAccess(app, $0, connections: connections) }
         }

@@ -37,7 +37,7 @@ package struct StoreAPISession: StoreAPITransport {
     /// - Parameters:
     ///   - timeout: for one request, in seconds.
     ///   - connections: the most that are open; beyond it requests wait, within their time.
-    package init(timeout: TimeInterval = 30, connections: Int = 64) {
+    package init(timeout: TimeInterval = 30, connections: Int = OutgoingSession.usualConnections) {
         session = OutgoingSession(timeout: timeout, answerLimit: Self.answerLimit, connections: connections)
     }
 

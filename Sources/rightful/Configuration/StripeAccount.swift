@@ -79,7 +79,7 @@ struct StripeFiles: Sendable {
 
     /// - Parameter connections: the most that each client opens.
     /// - Throws: `ConfigurationError` for a file that cannot be read, or holds something else; it never quotes any.
-    init(_ configuration: Configuration, connections: Int = 64) throws {
+    init(_ configuration: Configuration, connections: Int = OutgoingSession.usualConnections) throws {
         var secrets: [StripeWebhookSecret] = []
         var keys: [(key: StripeKey, base: String?)] = []
         var warnings: [String] = []
