@@ -173,6 +173,24 @@ struct IdentityTests {
         #expect(await rig.store.current.customerID == "apple:A")
     }
 
+    @Test("a sign-out is on disk although the writing that went on when it came has failed")
+    func signOutDuringFailure() async {
+        let rig = KitRig()
+        await rig.launch()
+        await rig.store.settled()
+        let (store, door) = (rig.store, Door())
+        await rig.storage.setDoor(door)
+        await rig.storage.setFullOnce()
+        let login = Task { await store.identify(customerID: "ann", token: "t") }
+        await eventually("the login is about to be written") { await door.visitors > 0 }
+        async let isOnDisk = store.signOut()
+        await eventually("signed out") { await store.current.customerID == "apple:A" }
+        await rig.storage.setDoor(nil)
+        await door.open()
+        #expect(await isOnDisk)
+        _ = await login.value
+    }
+
     @Test(
         "an id that no customer can have is refused, and leaves nobody with what the customer before holds",
         arguments: ["", ".", "..", "a\nb"])

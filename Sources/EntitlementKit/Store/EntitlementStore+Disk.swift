@@ -156,6 +156,8 @@ extension EntitlementStore {
     /// Puts on disk whatever is not there yet; returns whether all that was known when it was called is.
     func persist() async -> Bool {
         let wanted = disk.changes
+        // One that began before may have failed at what can be written by now.
+        _ = await disk.writing?.value
         while !disk.isDurable(upTo: wanted) {
             let attempt = disk.writing ?? Task { await writeOut() }
             disk.writing = attempt

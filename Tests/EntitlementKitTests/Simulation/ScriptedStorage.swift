@@ -7,6 +7,8 @@ actor ScriptedStorage: EntitlementStorage {
     private(set) var files: [String: Data] = [:]
     private var changes: [String: Int] = [:]
     private var isFull = false
+    /// The next save finds the disk full, and those after it do not.
+    private var isFullOnce = false
     /// The files that cannot be written.
     private var broken: Set<String> = []
     private var isLocked = false
@@ -21,6 +23,8 @@ actor ScriptedStorage: EntitlementStorage {
     private var readDoors: [String: Door] = [:]
 
     func setFull(_ isFull: Bool) { self.isFull = isFull }
+
+    func setFullOnce() { isFullOnce = true }
 
     func setBroken(_ names: Set<String>) { broken = names }
 
@@ -58,6 +62,10 @@ actor ScriptedStorage: EntitlementStorage {
     ) async throws -> StorageVersion? {
         await door?.pass()
         if isLocked { throw CocoaError(.fileWriteNoPermission) }
+        if isFullOnce {
+            isFullOnce = false
+            throw CocoaError(.fileWriteOutOfSpace)
+        }
         if isFull || broken.contains(name) { throw CocoaError(.fileWriteOutOfSpace) }
         guard try self.version(of: name) == version else { return nil }
         switch change {
