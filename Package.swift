@@ -66,7 +66,7 @@ let modules = [
         system: ["Foundation"]),
     Module("Ledger", imports: ["EntitlementCore", "PostgresClient", "OpenSSLCrypto", "Schema", "Zstandard"]),
     // The page of the console: HTML, CSS and JavaScript, inside the binary.
-    Module("ConsoleAssets"),
+    Module("ConsoleAssets", imports: ["CConsoleFiles"]),
     Module(
         "Service",
         imports: [
@@ -118,21 +118,11 @@ let migrations = [
     "0016_grant_serving_role",
 ]
 
-/// The files of Sources/ConsoleAssets that the binary carries.
-let consoleFiles = [
-    "index.html", "console.css", "screens.css", "icon.svg",
-    "main.js", "early.js", "api.js", "words.js", "dom.js", "time.js", "address.js", "find.js",
-    "signin.js", "look.js", "customer.js", "attention.js", "lanes.js", "said.js", "sentence.js", "picture.js",
-    "sliders.js", "history.js",
-    "why.js", "commands.js", "forms.js", "steps.js", "saving.js", "event.js", "proof.js",
-    "overview.js", "charts.js", "bars.js", "catalog.js", "screenwords.js",
-]
-
 /// The files that the binary carries, by their module.
-let embeddedFiles = [
-    "ConsoleAssets": consoleFiles,
-    "Ledger": ["Log/evidence-1.dictionary"],
-]
+let embeddedFiles = ["Ledger": ["Log/evidence-1.dictionary"]]
+
+/// What lies beside a module's own code and is no part of it for the compiler of Swift: CConsoleFiles reads it.
+let excludedFiles = ["ConsoleAssets": ["files"]]
 
 /// The files beside the modules' own code, in their bundles.
 let bundledFiles = [
@@ -165,6 +155,9 @@ let package = Package(
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
+        // The files of the console by C's #embed: as arrays in Swift, which .embedInCode makes of them, they take the
+        // compiler half a minute.
+        .target(name: "CConsoleFiles"),
         // The SQL files themselves, inside the binary: nothing is read from disk at run time.
         .target(
             name: "Schema", path: "schema", sources: ["Schema.swift"],
@@ -173,6 +166,7 @@ let package = Package(
         + modules.map { module in
             .target(
                 name: module.name, dependencies: dependencies(module.imports),
+                exclude: excludedFiles[module.name] ?? [],
                 resources: (embeddedFiles[module.name] ?? []).map { .embedInCode($0) }
                     + (bundledFiles[module.name] ?? []).map { .copy($0) },
                 swiftSettings: settings
