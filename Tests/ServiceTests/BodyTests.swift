@@ -55,6 +55,33 @@ struct BodyTests {
         }
     }
 
+    @Test("`null` is a body left out, where it may be, and elsewhere no object")
+    func null() async throws {
+        let rig = try await ServiceRig.make()
+        for body in ["null", "null\n", " \t\r\nnull "] {
+            for (method, path) in Self.routes + [("POST", "/v1/customers/c-1/portal")] {
+                let answer = try await rig.send(
+                    method, path, key: path == "/console/session" ? nil : rig.admin,
+                    headers: [("Content-Type", "application/json")], body: Array(body.utf8))
+                let (route, _) = try Route.find(
+                    HTTPRequest(head: HTTPRequestHead(method: method, target: path, headers: [])))
+                if route.operation.body?.isRequired == false {
+                    #expect(!answer.text.contains("body"), "\(path): \(answer.text)")
+                } else {
+                    #expect(answer.verdict == "400 malformed_request", "\(path): \(answer.text)")
+                    #expect(answer.text.contains("must be an object"), "\(path): \(answer.text)")
+                }
+            }
+        }
+        let token = try await rig.send("POST", "/v1/customers/c-1/tokens", key: rig.admin, body: Array("null".utf8))
+        #expect(token.status == 200, "\(token.text)")
+        for body in ["nul", "nullx", "null null", "NULL", " "] {
+            let answer = try await rig.send(
+                "POST", "/v1/customers/c-1/tokens", key: rig.admin, body: Array(body.utf8))
+            #expect(answer.text.contains("is not JSON"), "\(body): \(answer.text)")
+        }
+    }
+
     @Test("a name that one object has twice is refused by every route, also one that nobody knows")
     func repeatedNames() async throws {
         let rig = try await ServiceRig.make()

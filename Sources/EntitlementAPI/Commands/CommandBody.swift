@@ -49,6 +49,8 @@ extension CommandBody {
             throw error
         } catch DecodingError.typeMismatch(_, let context) {
             throw CommandBodyError(path: CommandBodyError.path(context.codingPath), reason: "must be an object")
+        } catch DecodingError.valueNotFound(_, let context) where context.codingPath.isEmpty {
+            throw CommandBodyError(path: "", reason: "must be an object, not null")
         } catch {
             throw CommandBodyError(path: "", reason: "is not JSON")
         }

@@ -12,7 +12,7 @@ extension Call {
             problem.cause = "\(operation.id) reads a body that its description lacks: \(type)"
             throw problem
         }
-        let isLeftOut = request.body.isEmpty && operation.body?.isRequired == false
+        let isLeftOut = operation.body?.isRequired == false && (request.body.isEmpty || isBodyNull)
         guard isLeftOut || !request.body.isEmpty else {
             throw Problem(.malformedRequest, "The request has no body; send a JSON object.")
         }
@@ -28,6 +28,13 @@ extension Call {
                 }
             throw Problem(code, "\(error).", param: error.path.isEmpty ? nil : error.path)
         }
+    }
+
+    /// Whether the body is JSON's `null`, which some clients send where nothing is to be said.
+    private var isBodyNull: Bool {
+        let blanks = Array(" \t\r\n".utf8)
+        let start = request.body.drop(while: blanks.contains)
+        return start.starts(with: "null".utf8) && start.dropFirst(4).allSatisfy(blanks.contains)
     }
 
     /// The body, as Foundation may read it: JSON, without a text that takes long to compare, and without a name that one object
