@@ -82,6 +82,20 @@ struct BodyTests {
         }
     }
 
+    @Test("a body that is encoded otherwise than as it is, is refused by the name of the encoding")
+    func encoding() async throws {
+        let rig = try await ServiceRig.make()
+        for (coding, isTaken) in [("gzip", false), ("GZip, identity", false), ("identity", true), ("Identity", true)] {
+            let answer = try await rig.send(
+                "POST", "/v1/customers/c-1/tokens", key: rig.admin, headers: [("Content-Encoding", coding)],
+                body: isTaken ? Array("{}".utf8) : [0x1F, 0x8B, 8, 0])
+            #expect(answer.verdict == (isTaken ? "200 -" : "400 malformed_request"), "\(answer.text)")
+            guard !isTaken else { continue }
+            #expect(try answer.json["param"] == .string("Content-Encoding"))
+            #expect(answer.text.contains(coding), "\(answer.text)")
+        }
+    }
+
     @Test("a name that one object has twice is refused by every route, also one that nobody knows")
     func repeatedNames() async throws {
         let rig = try await ServiceRig.make()

@@ -40,6 +40,12 @@ extension Call {
     /// The body, as Foundation may read it: JSON, without a text that takes long to compare, and without a name that one object
     /// has twice, of which nobody can tell which is meant.
     func unambiguousBody() throws(Problem) -> [UInt8] {
+        if let coding = request.header("Content-Encoding"), !coding.isEmpty, coding.lowercased() != "identity" {
+            throw Problem(
+                .malformedRequest,
+                "The body is read as it is sent, without a Content-Encoding; this one has \(coding).",
+                param: "Content-Encoding")
+        }
         do throws(HTTPRefusal) {
             try request.examineText()
         } catch {
