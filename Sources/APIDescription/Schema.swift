@@ -35,8 +35,6 @@ package indirect enum Schema: Hashable, Sendable {
     /// A component by its name.
     case reference(String)
     case oneOf([Schema])
-    /// One of these at least: what is text to begin with, such as a parameter, may read as several.
-    case anyOf([Schema])
     /// That, or `null`.
     case nullable(Schema)
 
@@ -84,7 +82,6 @@ extension Schema {
         case .object(let object): object.json
         case .reference(let name): ["$ref": .string(Self.place + name)]
         case .oneOf(let schemas): ["oneOf": .array(schemas.map(\.json))]
-        case .anyOf(let schemas): ["anyOf": .array(schemas.map(\.json))]
         case .nullable(let schema): Self.members(ofNullable: schema)
         }
     }
@@ -134,7 +131,6 @@ extension Schema {
             if case .string(let type)? = members["type"] { members["type"] = .array([.string(type), "null"]) }
             return members
         case .words, .word, .reference: return ["oneOf": [schema.json, ["type": "null"]]]
-        case .anyOf(let schemas): return ["anyOf": .array(schemas.map(\.json) + [["type": "null"]])]
         case .oneOf(let schemas): return ["oneOf": .array(schemas.map(\.json) + [["type": "null"]])]
         }
     }

@@ -91,7 +91,7 @@ struct Parameter: Sendable {
         "environment", in: .query, words(StoreEnvironment.self), "Both where that is left out")
     static let at = Parameter("at", in: .query, .instant, "The instant asked about; now where it is left out")
     static let knownAt = Parameter(
-        "known_at", in: .query, .anyOf([.integer(0...Int64.max), .instant]),
+        "known_at", in: .query, .text(Schema.Text(pattern: "^[0-9]+$|" + instantPattern)), example: "1234",
         "Up to where the log is believed: a position, or a recorded time; its end where that is left out. Beyond the end it is "
             + "`unprocessable`, and so is a time at which an event could still be recorded")
     static let minPosition = Parameter(
@@ -145,7 +145,10 @@ struct Parameter: Sendable {
         "format", in: .query, words(ChartFormat.self),
         "`csv` for a table; what `Accept` would rather have where it is left out, else `json`")
 
-    private static let dateOrInstant = Schema.anyOf([.text(Schema.Text(format: "date")), .instant])
+    /// What may be of two kinds is a text to clients: what generators make of alternatives is often sent as something else.
+    private static let instantPattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+$"
+    private static let dateOrInstant = Schema.text(
+        Schema.Text(pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$|" + instantPattern))
     static let consolePath = Parameter(
         "path", in: .query, text(limit: 256), "The `path` with which somebody signed in; `/` where left out")
 

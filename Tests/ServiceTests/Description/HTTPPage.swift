@@ -170,7 +170,7 @@ struct HTTPPage {
         let schema = resolved(schema)
         let words = schema["enum"].entries + schema["x-extensible-enum"].entries
         if !words.isEmpty { return words.map { "`\($0.plain)`" }.joined(separator: ", ") }
-        let alternatives = schema["oneOf"].entries + schema["anyOf"].entries
+        let alternatives = schema["oneOf"].entries
         if !alternatives.isEmpty {
             return alternatives.filter { $0["type"] != .string("null") }.map { form(of: $0) }.joined(separator: "; or ")
         }
