@@ -187,11 +187,18 @@ struct Call: Sendable {
         return (after, Int(min(limit, Int64(LedgerReader.pageLimit))))
     }
 
-    /// An RFC 3339 time, also one whose `+` was not percent-encoded and so was read as a space.
+    /// An RFC 3339 time; also one whose `+` was not percent-encoded, and so was read as a space, or whose offset has no colon, as
+    /// clients write that take ISO 8601's short form.
     private static func instant(_ text: String) -> Timestamp? {
         if let instant = Timestamp(rfc3339: text) { return instant }
-        guard let space = text.lastIndex(of: " ") else { return nil }
-        return Timestamp(rfc3339: text[..<space] + "+" + text[text.index(after: space)...])
+        var bytes = Array(text.utf8)
+        guard bytes.count > 6 else { return nil }
+        if bytes.suffix(4).allSatisfy({ (48...57).contains($0) }) {
+            bytes.insert(UInt8(ascii: ":"), at: bytes.count - 2)
+        }
+        let sign = bytes.count - 6
+        if bytes[sign] == UInt8(ascii: " ") { bytes[sign] = UInt8(ascii: "+") }
+        return Timestamp(rfc3339: String(decoding: bytes, as: UTF8.self))
     }
 
     private static func wholeNumber(_ text: String) -> Int64? {

@@ -221,6 +221,21 @@ struct EntitlementsTests {
         #expect(answer.verdict == "400 malformed_request")
         #expect(try answer.json["param"] == .string(name))
     }
+    @Test("a time is read however clients write its offset, and a position however they write a number")
+    func times() async throws {
+        let rig = try await Self.rig()
+        for time in [
+            "2026-11-20T12:00:00Z", "2026-11-20T12:00:00.000%2B00:00", "2026-11-20T12:00:00.000000%2B0000",
+            "2026-11-20T12:00:00+0000", "2026-11-20T12:00:00 00:00", "2026-11-20T07:00:00-0500",
+        ] {
+            let answer = try await rig.get(Self.path + "?known_at=3&at=" + time.replacing(" ", with: "%20"))
+            #expect(try answer.json["at"] == .string("2026-11-20T12:00:00.000Z"), "\(time): \(answer.text)")
+        }
+        for time in ["2026-11-20T12:00:00-050", "2026-11-20T12:00:00%2B05000", "2026-11-20T12:00:0000", "0000"] {
+            #expect(try await rig.get(Self.path + "?at=" + time).verdict == "400 malformed_request", "\(time)")
+        }
+    }
+
 
     @Test("an id that no customer can have is refused, an unknown parameter ignored")
     func malformedIdentifier() async throws {
