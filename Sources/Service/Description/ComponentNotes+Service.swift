@@ -179,7 +179,8 @@ extension ComponentNotes {
             [
                 "url": "`null` where the database has lost it; then nothing is sent", "types": "Of messages; none: all",
                 "environment": "`null`: both", "app": "`null`: every app",
-                "paused_because": "`ordered`, or `unreachable` where it took nothing for three days",
+                "paused_because":
+                    "`ordered`, `unreachable` where it took nothing for three days, or `gone` where it answered that (410)",
                 "health": "`failing` where it did not take the last that was sent",
                 "failing_since": "`null` where it took the last that was sent",
                 "held_until": "Until when nothing is sent, because it asked for that (429, 503)",
