@@ -150,7 +150,8 @@ extension ComponentNotes {
         "EndpointChangeRequest": ComponentNotes(
             "What of an endpoint becomes another",
             [
-                "url": "As when it is made", "types": "`[]` or `null`: all", "environment": "`null`: both",
+                "url": "As when it is made; no endpoint is without one, so `null` is refused",
+                "types": "`[]` or `null`: all", "environment": "`null`: both",
                 "description": "`null`: none",
                 "authorization_header": "In the format `revenuecat`; `null`: none is sent",
                 "app": "Stays what it is: another one is refused", "format": "Stays what it is: another one is refused",
