@@ -183,6 +183,12 @@ enum Example {
          "attempts":1,"first_attempt_at":"2026-11-20T12:00:00.100Z","last_attempt_at":"2026-11-20T12:00:00.100Z",
          "next_attempt_at":null,"status":200,"failure":null}
         """
+    static let testDelivery = """
+        {"object":"webhook_delivery","id":"msg_5d1e7f3a9b2c4e8f8a6d0c3b5e7f9a1d","number":8,"state":"waiting","type":"test",
+         "position":31,"at":"2026-11-20T12:00:00.000Z","environment":null,"customer_id":null,"sequence":null,
+         "attempts":0,"first_attempt_at":null,"last_attempt_at":null,
+         "next_attempt_at":"2026-11-20T12:00:00.000Z","status":null,"failure":null}
+        """
     static let deliveries = #"{"object":"list","items":[\#(delivery)],"has_more":false,"next_after":7}"#
 
     static let change = """

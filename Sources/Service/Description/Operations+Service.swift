@@ -59,9 +59,10 @@ extension APIOperation {
 
     static let testEndpoint = APIOperation(
         "testWebhookEndpoint", .endpoints, "Test an endpoint",
-        "Sends a message `test`, at once; a paused one is refused.",
+        "Sends a message `test`, at once; a paused endpoint is refused. The answer comes before the first attempt: what became of it "
+            + "is read under [deliveries](#list-deliveries).",
         [.endpoint, .idempotencyKey],
-        answer: .document(DeliveryDocument.self, Example.delivery), headers: [], codes: [.notFound, .unprocessable])
+        answer: .document(DeliveryDocument.self, Example.testDelivery), headers: [], codes: [.notFound, .unprocessable])
 
     static let redeliver = APIOperation(
         "redeliverWebhooks", .endpoints, "Send again",

@@ -155,6 +155,21 @@ struct EndpointCommandTests {
         #expect(receiver.messages.map { $0.headers["authorization"] } == ["first", "second", nil])
     }
 
+    @Test("a test is answered before its first attempt, as the description's example is")
+    func testAnswer() async throws {
+        let rig = try await ServiceRig.make()
+        let made = try await rig.endpoint(try Receiver())
+        let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))/actions/test"
+        let answer = try await rig.send("POST", path, key: rig.admin).json
+        for (name, value) in try WireValue(json: Example.testDelivery).members {
+            #expect((answer[name] == .null) == (value == .null), "\(name): \(answer)")
+            guard ["object", "state", "type", "attempts"].contains(name) else { continue }
+            #expect(answer[name] == value, "\(name)")
+        }
+        guard case .document(_, let example) = APIOperation.testEndpoint.answer else { throw TestFailure("no example") }
+        #expect(example == Example.testDelivery)
+    }
+
     @Test("an old secret signs along for a day, for as long as is said, or not at all")
     func rotation() async throws {
         let rig = try await ServiceRig.make()
