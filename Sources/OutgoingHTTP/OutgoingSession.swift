@@ -94,10 +94,14 @@ extension URLError {
         case .cannotFindHost, .dnsLookupFailed: "the host has no address"
         case .cannotConnectToHost: "no connection could be made"
         case .networkConnectionLost: "the connection was lost"
-        case .secureConnectionFailed, .serverCertificateUntrusted, .serverCertificateHasBadDate,
-            .serverCertificateNotYetValid, .serverCertificateHasUnknownRoot:
-            "TLS failed"
-        default: "URL error \(code.rawValue)"
+        case .serverCertificateUntrusted:
+            "TLS failed: the certificate is not trusted here, is not valid now, or is for another name"
+        case .secureConnectionFailed:
+            "TLS failed: nothing that speaks it is there, or no version of it is spoken by both"
+        case .cannotOpenFile: "TLS failed: this machine's list of trusted certificates cannot be read"
+        case .badServerResponse: "what came back is not HTTP/1.1, nor HTTP/2 over TLS"
+        case .badURL: "the address cannot be read"
+        default: "the connection failed (\(code.rawValue))"
         }
     }
 }

@@ -38,6 +38,18 @@ struct OutgoingSessionTests {
         #expect(request.headers["authorization"] == "Bearer secret")
     }
 
+    @Test("what answers in no HTTP that is read is told so, and each failure of TLS in words that say what to mend")
+    func otherProtocols() async throws {
+        // The first frame of a server that speaks HTTP/2 alone.
+        let (frames, _) = try await Self.send(.raw("\0\0\u{6}\u{4}\0\0\0\0\0\0\u{3}\0\0\0d"))
+        #expect(Self.failure(frames) == .badServerResponse)
+        let words: [(URLError.Code, String)] = [
+            (.badServerResponse, "HTTP/2 over TLS"), (.secureConnectionFailed, "speaks it"),
+            (.serverCertificateUntrusted, "certificate is not trusted here"), (.cannotOpenFile, "this machine's list"),
+        ]
+        for (code, word) in words { #expect(URLError(code).words.contains(word), "\(URLError(code).words)") }
+    }
+
     @Test("a redirection is not followed: what proves the sender is for one server")
     func redirection() async throws {
         let other = try HostileServer { _, _ in .answer(200, "{}") }

@@ -20,6 +20,8 @@ package final class HostileServer: Sendable {
 
     package enum Reply: Sendable {
         case answer(Int, headers: [String] = [], String)
+        /// Sends this, which need be no HTTP, and closes.
+        case raw(String)
         /// The connection is reset once the request is read.
         case reset
         /// Says that there is more than it sends, and closes.
@@ -113,6 +115,7 @@ package final class HostileServer: Sendable {
             let head =
                 ["HTTP/1.1 \(status) Said", "Content-Length: \(body.utf8.count)", "Connection: close"] + headers
             _ = Self.send(head.joined(separator: "\r\n") + "\r\n\r\n" + body, to: connection)
+        case .raw(let text): _ = Self.send(text, to: connection)
         case .reset:
             var option = linger(l_onoff: 1, l_linger: 0)
             setsockopt(connection, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
