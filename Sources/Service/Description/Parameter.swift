@@ -161,9 +161,9 @@ struct Parameter: Sendable {
         "Idempotency-Key", in: .header,
         // Characters, not bytes, which are what limits of texts count elsewhere.
         .text(Schema.Text(pattern: #"^[^\u0000-\u001f\u007f-\u009f]{1,255}$"#)),
-        "Up to 255 characters, kept for a day for each API key once the command was carried out: the same request again gets the "
-            + "same answer, another one under the same `Idempotency-Key` is refused as `idempotency_conflict`. A refusal is not "
-            + "kept")
+        "Up to 255 characters, kept for a day for each API key once the command was carried out: the same request again, byte for "
+            + "byte, gets the same answer, another one under the same `Idempotency-Key` is refused as `idempotency_conflict`. A "
+            + "refusal is not kept")
     static let ifMatch = Parameter(
         "If-Match", in: .header, .anyText, "Refuses the change unless the catalog in force has one of these entity tags"
     ).asList

@@ -140,7 +140,8 @@ struct Problem: Error, Sendable {
         case AppendRefusal.idempotencyConflict:
             self.init(
                 .idempotencyConflict,
-                "Another request was sent under this Idempotency-Key in the last 24 hours; use a new key.",
+                "Another request was sent under this Idempotency-Key in the last 24 hours: its target or its body differs, be it by a "
+                    + "byte. Use a new key.",
                 param: "Idempotency-Key")
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
             self = .unavailable("The ledger cannot be reached at the moment, or cannot be written to.")
