@@ -98,7 +98,9 @@ extension APIOperation {
     static let listEvents = APIOperation(
         "listEvents", .log, "List events",
         "The log as a cursor feed. To a key of one environment or app a page may be short or empty while `has_more` is `true`: go on "
-            + "with `next_after` for as long as it is.", [.after, .limit],
+            + "with `next_after` for as long as it is. Beyond the end of the log there is an empty page: where `Ledger-Position` stays "
+            + "less than `after`, the log has lost events, as by a restored backup, and what takes their place would be passed over.",
+        [.after, .limit],
         answer: .document(ListDocument<EventDocument>.self, Example.events))
 
     static let readEvent = APIOperation(
