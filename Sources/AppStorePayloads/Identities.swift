@@ -9,8 +9,10 @@ package struct IdentityList: Hashable, Sendable {
     package init() {}
 
     /// A reference to a customer id, which is listed once however often it is referred to.
+    ///
+    /// Ids are the same byte for byte, as ``CustomerID``'s are.
     package mutating func reference(customerID: String) -> IdentityRef {
-        let index = customerIDs.firstIndex(of: customerID) ?? customerIDs.count
+        let index = customerIDs.firstIndex { $0.utf8.elementsEqual(customerID.utf8) } ?? customerIDs.count
         if index == customerIDs.count { customerIDs.append(customerID) }
         return IdentityRef(Int64(index))
     }

@@ -186,6 +186,20 @@ struct EventTests {
         #expect(try lookups(Sample.session(paid: "no_payment_required", intent: "null")).isEmpty)
     }
 
+    @Test("two spellings of one character are two customers, as in the log")
+    func spellings() throws {
+        let (composed, decomposed) = ("jos\u{E9}", "jose\u{301}")
+        let intent =
+            #"{"id":"pi_1","object":"payment_intent","status":"succeeded","amount":4999,"amount_received":4999,"created":\#(At.start),"livemode":true,"metadata":{"rightful_customer_id":"\#(composed)"}}"#
+        let session = Sample.session(intent: intent, metadata: #"{"rightful_customer_id":"\#(decomposed)"}"#)
+        let event = try decode(Sample.event("checkout.session.completed", session))
+        let owners = event.fact.owners.map { owner in
+            "\(owner.place) \(Array(event.identities.customerIDs[Int(owner.customer.number)].utf8))"
+        }
+        #expect(
+            Set(owners) == ["purchase \(Array(composed.utf8))", "session \(Array(decomposed.utf8))"], "\(owners)")
+    }
+
     @Test("a session of a subscription says whose that is; its reference counts, too")
     func session() throws {
         let session = Sample.session(

@@ -1,4 +1,4 @@
-/// A customer id as it is compared everywhere: one that is a UUID in lower case, any other as given.
+/// A customer id as it is compared everywhere: one that is a UUID in lower case, any other as given, byte for byte.
 package struct CustomerID: Hashable, Sendable {
     package let value: String
 
@@ -26,7 +26,8 @@ package struct CustomerID: Hashable, Sendable {
 
     /// The app transaction id whose default customer this is; `nil` for any other.
     package var appTransactionID: String? {
-        value.hasPrefix(Self.applePrefix) ? String(value.dropFirst(Self.applePrefix.count)) : nil
+        guard value.utf8.starts(with: Self.applePrefix.utf8) else { return nil }
+        return String(value.unicodeScalars.dropFirst(Self.applePrefix.unicodeScalars.count))
     }
 
     package static func isUUID(_ text: String) -> Bool {
@@ -43,5 +44,19 @@ package struct CustomerID: Hashable, Sendable {
             }
         }
         return true
+    }
+}
+
+extension CustomerID {
+    /// By bytes, as the ledger numbers ids: Swift's `String` takes two spellings of one character for the same, and so would
+    /// make one customer of two.
+    package static func == (left: CustomerID, right: CustomerID) -> Bool {
+        left.value.utf8.elementsEqual(right.value.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        var value = value
+        value.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(value.utf8.count)
     }
 }

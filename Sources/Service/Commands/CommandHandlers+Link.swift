@@ -44,7 +44,7 @@ extension CommandHandlers {
         let map = snapshot.facts.ownership
         let fact = LinkFact(
             identity: snapshot.number(of: linked, unknownAs: 1),
-            customer: snapshot.number(of: command.customer, unknownAs: linked.isExactly(command.customer) ? 1 : 2))
+            customer: snapshot.number(of: command.customer, unknownAs: linked == command.customer ? 1 : 2))
         let decision: LinkDecision
         do throws(LinkRefusal) {
             decision = try map.decide(fact)

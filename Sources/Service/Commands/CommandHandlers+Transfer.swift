@@ -80,7 +80,7 @@ extension CommandHandlers {
             case .move(let originalID, let receiver):
                 // Also whom the ledger never heard of is themselves.
                 let number =
-                    receiver.isExactly(command.customer)
+                    receiver == command.customer
                     ? snapshot.identities[ExactText(receiver.value)] ?? snapshot.facts.customer
                     : snapshot.number(of: receiver, unknownAs: 2)
                 people += snapshot.facts.ownership.path(of: number)

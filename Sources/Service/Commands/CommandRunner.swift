@@ -95,11 +95,6 @@ extension Problem {
     }
 }
 
-extension CustomerID {
-    /// Byte for byte, as the ledger compares ids: Swift takes two spellings of one character for the same.
-    func isExactly(_ other: CustomerID) -> Bool { ExactText(value) == ExactText(other.value) }
-}
-
 extension CustomerHistory {
     /// What the events before a position say.
     func facts(before position: Int64) -> CustomerFacts {

@@ -41,7 +41,7 @@ struct ForgetHandler: Sendable {
         guard let forgetting else {
             throw Problem(.unprocessable, "Nobody can be forgotten by this service. \(Self.byCommand)")
         }
-        guard request.isDryRun || request.confirm.flatMap({ CustomerID($0) })?.isExactly(customer) == true else {
+        guard request.isDryRun || request.confirm.flatMap({ CustomerID($0) }) == customer else {
             throw Problem(
                 .unprocessable, "confirm is the customer's id again: what is forgotten does not come back.",
                 param: "confirm")

@@ -107,7 +107,7 @@ struct ExplainCommand: Command {
         do {
             let (document, events) = try CustomerExportDocument.read(bytes)
             try checkBinding(of: document, context)
-            guard document.customerID == customer.value else {
+            guard CustomerID(document.customerID) == customer else {
                 throw CommandFailure(description: "\(path): is the export of another customer")
             }
             guard document.environments.contains(environment) else {

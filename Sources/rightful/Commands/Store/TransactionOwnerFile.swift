@@ -58,7 +58,7 @@ struct TransactionOwnerFile: Sendable {
                 list.append(listed)
                 return
             }
-            guard ExactText(owner.value) == ExactText(earlier.value) else {
+            guard owner == earlier else {
                 throw refusal("'\(id)' stands in the list before, in line \(before.line), as another customer's")
             }
         }
