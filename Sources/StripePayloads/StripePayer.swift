@@ -6,7 +6,7 @@ package enum StripePayer {
     ///
     /// - Throws: `PayloadError` for what is no JSON object.
     package static func id(inEvent body: [UInt8]) throws(PayloadError) -> String? {
-        try JSONObject(parsing: body)["data"]?.object?["object"]?.object?.id("customer")
+        try JSONObject(parsing: body, limit: StripeEvent.byteLimit)["data"]?.object?["object"]?.object?.id("customer")
     }
 
     /// The same of the evidence of a ``StripeReading``.

@@ -200,6 +200,14 @@ struct EventTests {
             Set(owners) == ["purchase \(Array(composed.utf8))", "session \(Array(decomposed.utf8))"], "\(owners)")
     }
 
+    @Test("who paid is read of an event as large as events are taken")
+    func largePayer() throws {
+        let session = Sample.session(
+            metadata: #"{"rightful_customer_id":"c-1","note":"\#(String(repeating: "x", count: 2 << 20))"}"#)
+        let body = Array(Sample.event("checkout.session.completed", session).utf8)
+        #expect(try StripePayer.id(inEvent: body) == "cus_1")
+    }
+
     @Test("a session of a subscription says whose that is; its reference counts, too")
     func session() throws {
         let session = Sample.session(
