@@ -1,5 +1,29 @@
-/// The inside of JSON's quotes: finding its end, checking it, and taking its escapes away.
-enum JSONText {
+import EntitlementCore
+
+/// The inside of JSON's quotes: finding its end, checking it, putting escapes in and taking them away.
+package enum JSONText {
+    /// A text between JSON's quotes; control characters are escaped, those beyond ASCII too, which a terminal would obey.
+    package static func quoted(_ text: String) -> String {
+        // 0xC2 begins the control characters beyond ASCII, and others.
+        let isPlain = text.utf8.allSatisfy {
+            $0 >= 0x20 && $0 != 0x7F && $0 != 0xC2 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
+        }
+        if isPlain { return "\"\(text)\"" }
+        var quoted = "\""
+        // By scalars: to `Character`, a quotation mark with a combining mark behind it is no quotation mark.
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case _ where scalar.isControl:
+                let hex = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+
     /// The next byte that is a quote, a backslash, a control character or not ASCII; the end of the text if there is none.
     ///
     /// Eight bytes are looked at at once. The tests of single bytes may be wrong about what stands beside a true find,

@@ -41,8 +41,8 @@ extension StripeOwnerEntry {
 
     /// As it stands in evidence.
     var json: String {
-        #"{"id":\#(Self.quoted(id))"# + (customer.map { #","customer_id":\#(Self.quoted($0.value))"# } ?? "")
-            + (productID.map { #","product_id":\#(Self.quoted($0))"# } ?? "") + "}"
+        #"{"id":\#(JSONText.quoted(id))"# + (customer.map { #","customer_id":\#(JSONText.quoted($0.value))"# } ?? "")
+            + (productID.map { #","product_id":\#(JSONText.quoted($0))"# } ?? "") + "}"
     }
 
     init?(_ json: JSONObject) {
@@ -51,9 +51,5 @@ extension StripeOwnerEntry {
         let productID = json["product_id"]?.identifier
         guard customer != nil || productID != nil else { return nil }
         self.init(id: id, customer: customer, productID: productID)
-    }
-
-    static func quoted(_ text: String) -> String {
-        "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
     }
 }

@@ -164,13 +164,14 @@ package struct StripeReading: Sendable {
     package var evidence: [UInt8] {
         var bytes = Array(
             (#"{"object":"web_reading","environment":"\#(environment.rawValue)","read_at":\#(readAt.milliseconds)"#
-                + (ownerMetadata.map { #","owner_metadata":"\#($0)""# } ?? "")
+                + (ownerMetadata.map { #","owner_metadata":\#(JSONText.quoted($0))"# } ?? "")
                 + (ownerEntry.map { #","owner":\#($0.json)"# } ?? "")
-                + (knownSale.map { #","sale":\#(StripeOwnerEntry.quoted($0))"# } ?? "")
-                + (knownOriginal.map { #","original":\#(StripeOwnerEntry.quoted($0))"# } ?? "") + #","answers":["#).utf8
+                + (knownSale.map { #","sale":\#(JSONText.quoted($0))"# } ?? "")
+                + (knownOriginal.map { #","original":\#(JSONText.quoted($0))"# } ?? "") + #","answers":["#).utf8
         )
         for (index, answer) in answers.enumerated() {
-            bytes += Array((index == 0 ? "" : ",").utf8) + Array(#"{"path":"\#(answer.path)","body":"#.utf8)
+            bytes += Array((index == 0 ? "" : ",").utf8)
+            bytes += Array(#"{"path":\#(JSONText.quoted(answer.path)),"body":"#.utf8)
             bytes += answer.body + Array("}".utf8)
         }
         return bytes + Array("]}".utf8)

@@ -234,14 +234,21 @@ struct OperationTests {
     @Test("a log line escapes what would break it")
     func escaping() throws {
         let record = LogRecord(
-            time: .earliest, level: .info, message: "a\"b\\c\nd\u{7F}é\u{9B}",
+            time: .earliest, level: .info, message: "a\"b\\c\nd\u{7F}é\u{9B}\"\u{301}",
             fields: [("n", 1), ("f", .number(.infinity)), ("b", .boolean(true)), ("s", "x")])
         let line = String(decoding: record.line, as: UTF8.self)
         #expect(line.count(where: \.isNewline) == 1)
         let json = try WireValue(json: line)
-        #expect(json["message"] == .string("a\"b\\c\nd\u{7F}é\u{9B}"))
+        #expect(json["message"] == .string("a\"b\\c\nd\u{7F}é\u{9B}\"\u{301}"))
         #expect(line.contains(#"é\u009b"#))
         #expect(json["f"] == .null)
+    }
+
+    @Test("a label's value is escaped, whatever stands behind a mark")
+    func labels() {
+        var page = PrometheusPage()
+        page.sample("m", [("app", "a\"\u{301}\\\u{301}\n")], "1")
+        #expect(Array(page.text.utf8) == Array("m{app=\"a\\\"\u{301}\\\\\u{301}\\n\"} 1\n".utf8))
     }
 
     @Test("lines of many tasks never mix")

@@ -1,3 +1,4 @@
+import AppStorePayloads
 package import EntitlementCore
 
 /// Something said about a log line's subject, as JSON shows it.
@@ -81,38 +82,19 @@ package struct Logger: Sendable {
 
 extension LogRecord {
     /// The record as one line of JSON, its end included.
+    ///
+    /// JSONEncoder keeps no order of members, and a log reads best in one.
     package var line: [UInt8] {
-        var text = #"{"time":"\#(time)","level":"\#(level.name)","message":"# + Self.quoted(message)
+        var text = #"{"time":"\#(time)","level":"\#(level.name)","message":"# + JSONText.quoted(message)
         for (name, value) in fields {
-            text += "," + Self.quoted(name) + ":"
+            text += "," + JSONText.quoted(name) + ":"
             switch value {
-            case .string(let string): text += Self.quoted(string)
+            case .string(let string): text += JSONText.quoted(string)
             case .integer(let integer): text += String(integer)
             case .number(let number): text += number.isFinite ? String(number) : "null"
             case .boolean(let boolean): text += String(boolean)
             }
         }
         return Array((text + "}\n").utf8)
-    }
-
-    /// A JSON string; written here because JSONEncoder keeps no order of members, and a log reads best in one.
-    private static func quoted(_ text: String) -> String {
-        // 0xC2 begins the control characters beyond ASCII, and others.
-        let isPlain = text.utf8.allSatisfy {
-            $0 >= 0x20 && $0 != 0x7F && $0 != 0xC2 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\")
-        }
-        if isPlain { return "\"\(text)\"" }
-        var quoted = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": quoted += "\\\""
-            case "\\": quoted += "\\\\"
-            case _ where scalar.isControl:
-                let hex = String(scalar.value, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
-            default: quoted.unicodeScalars.append(scalar)
-            }
-        }
-        return quoted + "\""
     }
 }
