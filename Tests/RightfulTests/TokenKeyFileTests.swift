@@ -25,6 +25,11 @@ struct TokenKeyFileTests {
             let second = try await file.rotate(now: Self.noon.adding(milliseconds: 5), endsEarlier: true)
             #expect([first.id, second.id] == [1, 2] && !first.isAlone && second.isAlone)
             #expect(try await file.read() == [first, second])
+            let text = try String(contentsOfFile: file.path, encoding: .utf8)
+            let edited = TokenKeyFile(path: directory + "/edited")
+            try text.replacing("\n", with: "\r\n").write(toFile: edited.path, atomically: true, encoding: .utf8)
+            #expect(try await edited.read() == [first, second], "as an editor of Windows saves it")
+            try FileManager.default.removeItem(atPath: edited.path)
             #expect(file.warning == nil)
             let mode = try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? NSNumber
             #expect(mode?.intValue == 0o600)

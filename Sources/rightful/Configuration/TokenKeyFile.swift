@@ -60,7 +60,8 @@ struct TokenKeyFile: TokenKeyStore {
             throw LedgerError(.unavailable, error.description)
         }
         guard bytes.count <= Self.sizeLimit else { throw failure("is larger than \(Self.sizeLimit) bytes") }
-        return try String(decoding: bytes, as: UTF8.self).split(separator: "\n").enumerated().map { index, line in
+        let lines = String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline)
+        return try lines.enumerated().map { index, line in
             guard let key = TokenKey(line: line) else {
                 throw failure("line \(index + 1) is no key of customer tokens")
             }
