@@ -120,12 +120,12 @@ struct Cluster: Sendable {
         let line = "include '\(ServerSettings.file)'"
         guard !text.split(whereSeparator: \.isNewline).contains(where: { $0 == line }) else { return }
         try file.write(Array("\n\(line)\n".utf8), Self.settingsFile)
-        guard fsync(file.number) == 0 else { throw .system("fsync", Self.settingsFile) }
+        try file.sync(Self.settingsFile)
     }
 
     private func write(_ text: String, to file: Descriptor, _ name: String) throws(EmbeddedPostgresError) {
         try file.write(Array("# Written by rightful at every start.\n\(text)".utf8), name)
-        guard fsync(file.number) == 0 else { throw .system("fsync", name) }
+        try file.sync(name)
     }
 
     private static let map = "rightful"

@@ -76,12 +76,19 @@ final class Descriptor: Sendable {
         guard ftruncate(number, 0) == 0, lseek(number, 0, SEEK_SET) == 0 else { throw .system("truncate", name) }
     }
 
+    /// Brings what was written to the disk.
+    func sync(_ name: String) throws(EmbeddedPostgresError) {
+        guard fsync(number) == 0 else { throw .system("fsync", name) }
+    }
+
+    /// Gives the file a mode, whatever the umask.
+    func setMode(_ mode: mode_t, _ name: String) throws(EmbeddedPostgresError) {
+        guard fchmod(number, mode) == 0 else { throw .system("chmod", name) }
+    }
+
     /// Brings a directory's entries to the disk.
     static func sync(directory path: String) throws(EmbeddedPostgresError) {
-        let directory = try open(path, O_RDONLY | O_DIRECTORY)
-        // Or it would be closed as soon as its number is known.
-        let isSynced = withExtendedLifetime(directory) { fsync(directory.number) == 0 }
-        guard isSynced else { throw .system("fsync", path) }
+        try open(path, O_RDONLY | O_DIRECTORY).sync(path)
     }
 
     /// What `fstat` says.
