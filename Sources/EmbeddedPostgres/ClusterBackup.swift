@@ -146,7 +146,7 @@ struct ClusterBackup {
         let file = try cluster.open(name, of: server.user, O_WRONLY | O_APPEND)
         // The last line about a setting counts.
         try file.write(Array("archive_mode = 'off'\n".utf8), name)
-        guard withExtendedLifetime(file, { fsync(file.number) == 0 }) else { throw .system("fsync", name) }
+        try file.sync(name)
     }
 
     private var stuck: EmbeddedPostgresError {
@@ -172,14 +172,21 @@ struct ClusterBackup {
             throw EmbeddedPostgresError(.backupFailed, "cannot list \(layout.dataDirectory): \(error)")
         }
         var leftOut: [String] = []
-        // What belongs to the running cluster begins with its name: locks, and what the server says.
-        for name in names.sorted() where !name.hasPrefix(ClusterLayout.clusterName) {
-            if try !copy(name, from: layout.dataDirectory) { leftOut.append(name) }
+        for name in names.sorted() where !layout.own.contains("\(layout.dataDirectory)/\(name)") {
+            if !isSelf(name, in: layout.dataDirectory), try !copy(name, from: layout.dataDirectory) {
+                leftOut.append(name)
+            }
         }
         try Descriptor.sync(directory: unfinished)
         guard rename(unfinished, destination) == 0 else { throw .system("rename", unfinished) }
         try Descriptor.sync(directory: Self.parent(of: destination))
         return leftOut
+    }
+
+    /// Whether a name of the data directory is the copy's own.
+    private func isSelf(_ name: String, in directory: String) -> Bool {
+        guard let other = fileStatus("\(directory)/\(name)"), let own = fileStatus(unfinished) else { return false }
+        return other.st_dev == own.st_dev && other.st_ino == own.st_ino
     }
 
     /// Copies a file with its mode and owner; returns `false` where it is none that is copied.
@@ -190,8 +197,9 @@ struct ClusterBackup {
         let target = try Descriptor.open(
             "\(unfinished)/\(name)", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: status.st_mode & 0o777)
         if geteuid() == 0, fchown(target.number, status.st_uid, status.st_gid) != 0 { throw .system("chown", name) }
+        try target.setMode(status.st_mode & 0o777, name)
         try target.write(source.bytes(at: 0, count: Int(status.st_size)), name)
-        guard fsync(target.number) == 0 else { throw .system("fsync", name) }
+        try target.sync(name)
         return true
     }
 

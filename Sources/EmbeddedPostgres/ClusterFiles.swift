@@ -20,7 +20,7 @@ struct ClusterFiles: Sendable {
         startLock = try Self.open(layout.startLock)
         usersLock = try Self.open(layout.usersLock)
         log = try Self.open(layout.log)
-        formerLog = try Self.open("\(layout.log).1")
+        formerLog = try Self.open(layout.formerLog)
         cluster = layout.cluster
     }
 

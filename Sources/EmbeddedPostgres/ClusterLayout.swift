@@ -10,15 +10,20 @@ struct ClusterLayout: Sendable {
     /// and inode: the same however the directory is spelled and whoever asks, and unlike anybody else's.
     let socketDirectory: String
 
-    /// The name of the cluster's directory, with which the names of all that belongs to it begin.
+    /// The name of the cluster's directory.
     static let clusterName = "postgres"
 
     var cluster: String { "\(dataDirectory)/\(Self.clusterName)" }
     /// Where `initdb` works; becomes `cluster` by renaming, so that half a cluster is never taken for a whole one.
     var unfinished: String { "\(dataDirectory)/postgres.unfinished" }
     var log: String { "\(dataDirectory)/postgres.log" }
+    /// What the server said before that.
+    var formerLog: String { "\(log).1" }
     var startLock: String { "\(dataDirectory)/postgres.start.lock" }
     var usersLock: String { "\(dataDirectory)/postgres.users.lock" }
+
+    /// All that belongs to the running cluster: itself, its locks, and what the server says.
+    var own: [String] { [cluster, unfinished, log, formerLog, startLock, usersLock] }
 
     static let port = 5432
     static let socketName = ".s.PGSQL.\(port)"

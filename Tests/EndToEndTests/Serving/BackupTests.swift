@@ -56,9 +56,20 @@ struct BackupTests {
         let key = data.appending(path: "api-key")
         try Data("secret".utf8).write(to: key)
         #expect(chmod(key.path(), 0o640) == 0)
+        // As the cluster's own files are named, and open to more than the umask gives.
+        let other = "postgres-owner.secret"
+        try Data("other".utf8).write(to: data.appending(path: other))
+        #expect(chmod(data.appending(path: other).path(), 0o666) == 0)
         let copy = installation.directory.appending(path: "copy")
         let said = try await installation.rightful("backup", copy.path())
         #expect(said.contains("not copied: demo, link\n"), "\(said)")
+        #expect(try Data(contentsOf: copy.appending(path: other)) == Data("other".utf8))
+        let named = try FileManager.default.contentsOfDirectory(atPath: copy.path()).filter { $0.hasPrefix("postgres") }
+        #expect(named.sorted() == ["postgres", other], "neither locks nor the log")
+        let mode = try FileManager.default.attributesOfItem(atPath: copy.appending(path: other).path())
+        #expect(mode[.posixPermissions] as? Int == 0o666)
+        let inside = try await installation.rightful("backup", data.appending(path: "inside").path())
+        #expect(inside.contains("not copied: demo, link\n"), "not itself: \(inside)")
         #expect(installation.postmaster == nil)
         let attributes = try FileManager.default.attributesOfItem(atPath: copy.appending(path: "api-key").path())
         #expect(attributes[.posixPermissions] as? Int == 0o640)
