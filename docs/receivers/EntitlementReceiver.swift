@@ -20,6 +20,13 @@ actor EntitlementReceiver {
     struct Customer: Hashable, Sendable {
         let id: String
         let environment: String
+
+        /// Byte for byte: to `String`, two spellings of one character are the same, and to Rightful they are two customers.
+        static func == (left: Customer, right: Customer) -> Bool {
+            left.id.utf8.elementsEqual(right.id.utf8) && left.environment == right.environment
+        }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(Array(id.utf8)) }
     }
 
     /// What you need of an entitlement; docs/http.md has all of it.

@@ -65,15 +65,43 @@ func same(one, other []entitlement) bool {
 	return true
 }
 
+// turn is had by one message of a customer at a time.
+type turn struct {
+	sync.Mutex
+	wanted int
+}
+
 type receiver struct {
 	secret   []byte
 	url, key string
 	client   http.Client
 
-	mutex sync.Mutex
+	mutex sync.Mutex // of both maps, held for no longer than one look
 	// In place of a table of your database. What was forgotten at the end of the process is read again, because to an
 	// empty table every message comes after a hole.
 	customers map[customer]kept
+	turns     map[customer]*turn
+}
+
+// inTurn waits for a customer's turn; those of others go on meanwhile, however long a read takes.
+func (r *receiver) inTurn(name customer) (end func()) {
+	r.mutex.Lock()
+	own := r.turns[name]
+	if own == nil {
+		own = &turn{}
+		r.turns[name] = own
+	}
+	own.wanted++
+	r.mutex.Unlock()
+	own.Lock()
+	return func() {
+		own.Unlock()
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		if own.wanted--; own.wanted == 0 {
+			delete(r.turns, name)
+		}
+	}
 }
 
 // isSigned tells whether Rightful signed a message, and not long ago.
@@ -127,9 +155,10 @@ func (r *receiver) now(of customer) ([]entitlement, error) {
 // take keeps what a message says.
 func (r *receiver) take(c change) error {
 	name := customer{c.CustomerID, c.Environment}
+	defer r.inTurn(name)()
 	r.mutex.Lock()
-	defer r.mutex.Unlock()
 	known, isKnown := r.customers[name]
+	r.mutex.Unlock()
 	if !isKnown {
 		known.endpoint = c.Endpoint
 	}
@@ -146,11 +175,13 @@ func (r *receiver) take(c change) error {
 		}
 		how = "read"
 	}
+	r.mutex.Lock()
 	if c.Forgotten && len(held) == 0 {
 		delete(r.customers, name)
 	} else {
 		r.customers[name] = kept{c.Endpoint, c.Sequence, held}
 	}
+	r.mutex.Unlock()
 	var open []string
 	for _, one := range held {
 		if one.GivesAccess {
@@ -168,6 +199,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		} else {
+			w.WriteHeader(http.StatusBadRequest) // Half of a message is not taken; without a word, this would be 200.
 		}
 		return
 	}
@@ -202,6 +235,7 @@ func main() {
 	r := &receiver{
 		secret: secret, url: os.Getenv("RIGHTFUL_URL"), key: os.Getenv("RIGHTFUL_KEY"),
 		client: http.Client{Timeout: 5 * time.Second}, customers: map[customer]kept{},
+		turns: map[customer]*turn{},
 	}
 	server := &http.Server{Addr: "127.0.0.1:" + os.Args[1], Handler: r, ReadTimeout: 30 * time.Second}
 	log.Fatal(server.ListenAndServe())

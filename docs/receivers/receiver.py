@@ -11,6 +11,7 @@ import os
 import sqlite3
 import sys
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -20,7 +21,8 @@ from standardwebhooks import Webhook, WebhookVerificationError
 LARGEST = 8 << 20  # bytes of a message
 
 webhook = Webhook(os.environ["WEBHOOK_SECRET"])
-lock = threading.Lock()
+lock = threading.Lock()  # of the database's connection and of the turns, held for no longer than one look
+turns = {}
 database = sqlite3.connect(os.environ.get("DATABASE", "entitlements.sqlite"), check_same_thread=False)
 database.execute(
     "CREATE TABLE IF NOT EXISTS customer (id TEXT, environment TEXT, endpoint TEXT, sequence INTEGER, entitlements TEXT,"
@@ -36,26 +38,44 @@ def entitlements_now(customer, environment):
         return json.load(answer)["entitlements"]
 
 
+@contextmanager
+def turn(key):
+    """A customer's turn, which one message has at a time; those of others go on meanwhile, however long a read takes."""
+    with lock:
+        own = turns.setdefault(key, {"lock": threading.Lock(), "wanted": 0})
+        own["wanted"] += 1
+    try:
+        with own["lock"]:
+            yield
+    finally:
+        with lock:
+            own["wanted"] -= 1
+            if not own["wanted"]:
+                del turns[key]
+
+
 def take(change):
     """Keeps what a message says; returns once it is on the disk."""
     key, endpoint, sequence = (change["customer_id"], change["environment"]), change["endpoint"], change["sequence"]
-    with lock:
-        with database:  # one transaction
+    with turn(key):
+        with lock:
             row = database.execute(
                 "SELECT endpoint, sequence, entitlements FROM customer WHERE id = ? AND environment = ?", key
             ).fetchone()
-            known, held = ((row[0], row[1]), json.loads(row[2])) if row else ((endpoint, 0), [])
-            if (endpoint, sequence) == known and change["after"] == held:
-                return  # It came before.
-            is_next = (endpoint, sequence - 1) == known and change["before"] == held and not change.get("forgotten")
-            # Whatever is not the next one tells that something was missed, came late, or began anew: so what holds now is read.
-            held = change["after"] if is_next else entitlements_now(*key)
-            if change.get("forgotten") and not held:
-                database.execute("DELETE FROM customer WHERE id = ? AND environment = ?", key)
-            else:
-                database.execute("REPLACE INTO customer VALUES (?, ?, ?, ?, ?)", (*key, endpoint, sequence, json.dumps(held)))
+        known, held = ((row[0], row[1]), json.loads(row[2])) if row else ((endpoint, 0), [])
+        if (endpoint, sequence) == known and change["after"] == held:
+            return  # It came before.
+        is_next = (endpoint, sequence - 1) == known and change["before"] == held and not change.get("forgotten")
+        # Whatever is not the next one tells that something was missed, came late, or began anew: so what holds now is read.
+        held = change["after"] if is_next else entitlements_now(*key)
         open_now = " ".join(sorted(entitlement["id"] for entitlement in held if entitlement["gives_access"]))
-        print(f"{key[0]} {key[1]} {sequence} {'kept' if is_next else 'read'}: {open_now}", flush=True)
+        with lock:
+            with database:  # one transaction
+                if change.get("forgotten") and not held:
+                    database.execute("DELETE FROM customer WHERE id = ? AND environment = ?", key)
+                else:
+                    database.execute("REPLACE INTO customer VALUES (?, ?, ?, ?, ?)", (*key, endpoint, sequence, json.dumps(held)))
+            print(f"{key[0]} {key[1]} {sequence} {'kept' if is_next else 'read'}: {open_now}", flush=True)
 
 
 class Handler(BaseHTTPRequestHandler):

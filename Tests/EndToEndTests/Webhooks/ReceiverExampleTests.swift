@@ -1,6 +1,7 @@
 import EntitlementCore
 import Foundation
 import OpenSSLCrypto
+import Synchronization
 import TestSupport
 import Testing
 
@@ -94,6 +95,8 @@ struct ReceiverExampleTests {
         #expect(try receiver.kept.allSatisfy { !$0.isRead }, "\(language)")
         try await expectRefusals(receiver, rig)
         try await expectRepetitionsAndHoles(receiver, rig)
+        try await expectBreaksRefused(receiver)
+        try await expectOthersGoOn(language, in: directory, rig.secret)
 
         // Both secrets sign, so a receiver with either goes on.
         let answer = try await rig.client.send("POST", "/v1/webhook_endpoints/\(rig.endpoint)/actions/rotate_secret")
@@ -185,6 +188,55 @@ struct ReceiverExampleTests {
         let unknown = #"{"type":"something.new","data":{"sequence":"?"}}"#
         #expect(try await (200..<300).contains(Forgery(text: unknown).send(to: receiver, rig.secret)))
         #expect(try receiver.kept == before, "what it does not know changes nothing")
+    }
+
+    /// What did not come whole is not taken, as where a proxy has lost its client.
+    private func expectBreaksRefused(_ receiver: ReceiverExample) async throws {
+        let url = try receiver.url
+        for message in [
+            "Content-Length: 100\r\n\r\n{\"type\":", "Transfer-Encoding: chunked\r\n\r\nzz\r\n{\"type\":",
+        ] {
+            let answer = try await onThread {
+                let socket = try RawSocket(url)
+                try socket.send("POST /hook HTTP/1.1\r\nHost: x\r\n\(message)".utf8)
+                socket.endSending()
+                return socket.receive()
+            }
+            #expect(answer.status.map { $0 >= 400 } ?? answer.isEnded, "\(message): \(answer.text)")
+        }
+    }
+
+    /// While what holds of one customer is read, messages of others are taken; two spellings of one character are two customers.
+    private func expectOthersGoOn(
+        _ language: ReceiverExample.Language, in directory: URL, _ secret: String
+    ) async throws {
+        let people = ["beside-1", "beside-2", "beside-jos\u{E9}", "beside-jose\u{301}"]
+        // Nobody is answered before all have asked.
+        let asked = Mutex(0)
+        let all = DispatchSemaphore(value: 0)
+        let service = try HostileServer { _, _ in
+            let count = asked.withLock { asked in
+                asked += 1
+                return asked
+            }
+            if count == people.count { for _ in people { all.signal() } }
+            _ = all.wait(timeout: .now() + 30)
+            return .answer(200, #"{"entitlements":[]}"#)
+        }
+        defer { service.stop() }
+        let url = try #require(URL(string: service.url))
+        let receiver = try await ReceiverExample.start(
+            language, in: directory, port: try DocumentationPage.freePort(), secret: secret, url: url, key: "k")
+        defer { receiver.stop() }
+        let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+            for (number, person) in people.enumerated() {
+                let text = Self.message(person, endpoint: "we_beside", sequence: 7)
+                group.addTask { try await Forgery(id: "msg_b\(number)", text: text).send(to: receiver, secret) }
+            }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(statuses.allSatisfy { $0 == 204 }, "\(language): \(statuses) \(receiver.complaints)")
+        #expect(asked.withLock(\.self) == people.count, "\(language)")
     }
 
     /// What came is not taken again; whatever is not the next message, it reads what holds.
