@@ -75,6 +75,9 @@ struct WebhookCommandTests {
         #expect(again == "1 delivery to be sent again\n")
         #expect(
             try await installation.run(["webhooks", "redeliver", id, "--failed", "--webhook-id", message]).status == 2)
+        let backwards = ["--since", "2026-02-01T00:00:00Z", "--until", "2026-01-01T00:00:00Z"]
+        let span = try await installation.run(["webhooks", "redeliver", id] + backwards)
+        #expect(span.status == 2 && span.errors.contains("--until must not be before --since"), "\(span)")
 
         let secret = try await installation.rightful("webhooks", "rotate", id, "--keep-old-seconds", "0")
         #expect(secret.hasPrefix("whsec_") && secret != made.output && secret.filter(\.isWhitespace).count == 1)

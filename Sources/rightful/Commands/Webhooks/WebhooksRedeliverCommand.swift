@@ -45,6 +45,7 @@ struct WebhooksRedeliverCommand: Command {
             redelivery = .failed
         } else {
             guard let since else { throw arguments.error("--until needs --since") }
+            guard since <= until ?? since else { throw arguments.error("--until must not be before --since") }
             redelivery = .span(since: since, until: until)
         }
     }
