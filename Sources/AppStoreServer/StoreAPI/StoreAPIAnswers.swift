@@ -87,8 +87,8 @@ package struct NotificationPage: Sendable, Decodable {
     package let hasMore: Bool
 
     package struct Item: Sendable, Decodable {
-        /// The very payload that was sent.
-        package let payload: UnverifiedStatement
+        /// The very payload that was sent; Apple calls no field mandatory, and one item must not cost its page.
+        package let payload: UnverifiedStatement?
         package let sendAttempts: [SendAttempt]?
 
         enum CodingKeys: String, CodingKey {

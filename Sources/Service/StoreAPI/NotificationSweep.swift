@@ -201,7 +201,7 @@ package struct NotificationSweep: Sendable {
 
     /// Records a page, all at once.
     private func record(_ items: [NotificationPage.Item], of sweep: Sweep) async throws -> Found {
-        let (verified, refusals) = await verify(items.map(\.payload.compact), of: sweep)
+        let (verified, refusals) = await verify(items.map(\.payload?.compact), of: sweep)
         let now = now()
         let late = now.adding(milliseconds: -Self.deliveryTime)...now.adding(milliseconds: Self.deliveryTime)
         var found = Found(refusals: refusals)
@@ -227,13 +227,17 @@ package struct NotificationSweep: Sendable {
     private static let deliveryTime: Int64 = 5 * 60_000
 
     private func verify(
-        _ payloads: [String], of sweep: Sweep
+        _ payloads: [String?], of sweep: Sweep
     ) async -> (verified: [VerifiedNotification], refusals: [String]) {
         await withCheckedContinuation { continuation in
             queue.async {
                 var verified: [VerifiedNotification] = []
                 var refusals: [String] = []
                 for payload in payloads {
+                    guard let payload else {
+                        refusals.append("a notification is without its signedPayload")
+                        continue
+                    }
                     do {
                         let notification = try verifier.verify(signedPayload: payload, now: now())
                         if notification.environment == sweep.environment {

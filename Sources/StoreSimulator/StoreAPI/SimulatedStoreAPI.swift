@@ -45,6 +45,8 @@ package final class SimulatedStoreAPI: Sendable {
         case truncated
         /// A good answer in which every signature is wrong.
         case forged
+        /// A good answer whose first item is without its `signedPayload`.
+        case unsigned
         /// A good answer after so many milliseconds.
         case slow(milliseconds: Int)
     }
@@ -293,6 +295,7 @@ package final class SimulatedStoreAPI: Sendable {
         switch fault {
         case .truncated: response.body.removeLast(response.body.count / 2)
         case .forged: response.body = Self.forged(response.body)
+        case .unsigned: response.body = Self.unsigned(response.body)
         case .slow, .status, nil: break
         }
         return response
@@ -327,6 +330,11 @@ package final class SimulatedStoreAPI: Sendable {
 
     private static func members(_ segment: String) -> [String: Any]? {
         Base64.decodeURL(segment).flatMap { try? JSONSerialization.jsonObject(with: Data($0)) as? [String: Any] }
+    }
+
+    /// Gives the first `signedPayload` another name.
+    private static func unsigned(_ body: [UInt8]) -> [UInt8] {
+        Array(String(decoding: body, as: UTF8.self).replacing("signedPayload", with: "else", maxReplacements: 1).utf8)
     }
 
     /// Changes the last letters of everything that looks like a JWS.

@@ -63,7 +63,7 @@ struct StoreAPICallTests {
                 .notifications(from: start, until: Timestamp(milliseconds: last + 1), paginationToken: token),
                 in: .production)
             #expect(page.items.count <= SimulatedStoreAPI.pageSize)
-            seen += page.items.map(\.payload.compact)
+            seen += page.items.compactMap(\.payload?.compact)
             token = page.hasMore ? page.paginationToken : nil
         } while token != nil
         #expect(seen.count == expected.count && Set(seen) == Set(expected), "seed \(seed)")

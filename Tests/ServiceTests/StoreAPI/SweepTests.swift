@@ -232,6 +232,17 @@ struct SweepTests {
         #expect(try await Self.known("new", rig) == 1)
     }
 
+    @Test("an item without a payload is refused alone, as one that does not verify")
+    func withoutPayload() async throws {
+        let (healing, rig, store) = try await Self.make()
+        try Self.send("sent", at: (1...5).map { Self.ago($0 * Self.hour, rig) }, rig, store)
+        store.fail(.unsigned)
+        let report = try await healing.sweep()
+        #expect(report.isComplete && report.read == 5 && report.recorded == 4 && report.refused == 1)
+        #expect(report.reason?.contains("signedPayload") == true && report.gap == nil)
+        #expect(try await Self.known("sent", rig) == 4)
+    }
+
     @Test("a store that keeps a few hours less than it should is asked for what it has, and for no less")
     func keepsLess() async throws {
         let (healing, rig, store) = try await Self.make()

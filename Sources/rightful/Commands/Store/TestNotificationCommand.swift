@@ -89,8 +89,11 @@ struct TestNotificationCommand: Command {
     private static func uuid(
         of item: NotificationPage.Item, _ verifier: NotificationVerifier, _ now: Timestamp
     ) throws -> String {
+        guard let payload = item.payload else {
+            throw CommandFailure(description: "the store's answer is without what it sent, the signedPayload")
+        }
         do {
-            return try verifier.verify(signedPayload: item.payload.compact, now: now).uuid
+            return try verifier.verify(signedPayload: payload.compact, now: now).uuid
         } catch {
             throw CommandFailure(
                 description: "what the store sent would be refused when it arrives, as \(error.code.rawValue): \(error)"
