@@ -2,14 +2,14 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Turns SIGINT, SIGTERM and the SIGHUP of a terminal that is closed into an orderly end, and the second SIGINT or SIGTERM into an
-/// immediate one.
+/// Turns SIGINT, SIGTERM and the SIGHUP of a terminal that is closed into an orderly end, and a SIGINT or SIGTERM that comes later
+/// into an immediate one.
 final class Interruption {
     private let sources: [any DispatchSourceSignal]
 
     init(_ interrupt: @escaping @Sendable () -> Void) {
         let queue = DispatchQueue(label: "signals")
-        let count = Counter()
+        let first = FirstSignal()
         // Under `nohup`, a terminal's end ends nothing.
         let numbers = Self.isIgnored(SIGHUP) ? [SIGINT, SIGTERM] : [SIGINT, SIGTERM, SIGHUP]
         sources = numbers.map { number in
@@ -17,7 +17,7 @@ final class Interruption {
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
             source.setEventHandler {
-                if number != SIGHUP, count.next() > 1 { _exit(1) }
+                if number != SIGHUP, first.isLongAgo(at: .now) { _exit(1) }
                 interrupt()
             }
             source.resume()
@@ -33,14 +33,29 @@ final class Interruption {
             == unsafeBitCast(SIG_IGN, to: Int.self)
     }
 
-    private final class Counter: Sendable {
-        private let value = Atomic(0)
-        func next() -> Int { value.add(1, ordering: .relaxed).newValue }
-    }
-
     /// Returns when the current task is cancelled.
     static func wait() async {
         for await _ in AsyncStream<Never>.makeStream().stream {}
+    }
+}
+
+/// When somebody first asked for the end.
+///
+/// What comes right after is the same wish: `timeout` signals its child and then the group that the child is in.
+final class FirstSignal: Sendable {
+    static let leastDistance = Duration.milliseconds(500)
+
+    private let instant = Mutex<ContinuousClock.Instant?>(nil)
+
+    /// Notes a signal; returns whether the first came so long before that this one is another wish.
+    func isLongAgo(at now: ContinuousClock.Instant) -> Bool {
+        instant.withLock { instant in
+            guard let first = instant else {
+                instant = now
+                return false
+            }
+            return now - first >= Self.leastDistance
+        }
     }
 }
 

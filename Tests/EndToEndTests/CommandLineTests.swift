@@ -103,6 +103,9 @@ struct CommandLineTests {
                 atPath: "/proc/\(service.processIdentifier)/fd/\(descriptor)")
             #expect(target == "/dev/null", "descriptor \(descriptor)")
         }
+        // As `timeout` does, which signals its child and then the group that it is in.
+        kill(service.processIdentifier, SIGTERM)
+        usleep(20_000)
         kill(service.processIdentifier, SIGTERM)
         #expect(service.waitForEnd() == 0)
     }
