@@ -170,6 +170,16 @@ struct PrivilegeTests {
         #expect(applied.sorted() == Migration.all.map(\.name))
     }
 
+    @Test("nobody sees a schema before the serving role may use it")
+    func wholeOrNothing() async throws {
+        let conninfo = try await Self.emptyDatabase()
+        let connection = try await PostgresConnection.connect(conninfo)
+        await #expect(throws: PostgresError.self) {
+            try await connection.run { try Migrator().migrate(servingRole: "nobody_of_this_name", on: $0) }
+        }
+        #expect(try await connection.run { try Migrator().standing(on: $0) } == .empty)
+    }
+
     @Test("the numbers of messages go on after those that are there, as after tables were copied one by one")
     func messageNumbers() async throws {
         let owner = try await TestDatabase.make().owner()

@@ -41,10 +41,12 @@ package struct Migrator: Sendable {
         return rows.count == migrations.count ? .current : .behind(missing: migrations.count - rows.count)
     }
 
-    /// Applies what is missing, each step in a transaction of its own, and lets `servingRole` do its work.
+    /// Applies what is missing and lets `servingRole` do its work, in one transaction: nobody sees a schema that is half made,
+    /// or that the role may not use yet.
+    ///
+    /// Two that migrate at once take turns. Returns the names of the steps applied.
     ///
     /// - Parameter servingRole: `nil`: the one that is connected serves as well.
-    /// Two that migrate at once take turns. Returns the names of the steps applied.
     package func migrate(servingRole: String?, on connection: isolated PostgresConnection) throws -> [String] {
         try connection.query("SELECT pg_advisory_lock($1)", [.int(Self.lockKey)])
         defer { _ = try? connection.query("SELECT pg_advisory_unlock($1)", [.int(Self.lockKey)]) }
@@ -57,34 +59,34 @@ package struct Migrator: Sendable {
         let present = try holdsSchema(on: connection)
         let done =
             present ? try Set(connection.query("SELECT version FROM schema_migration").rows.map { try $0.int(0) }) : []
-        for migration in migrations where !done.contains(Int64(migration.version)) {
-            try connection.transaction { connection in
+        try connection.transaction { connection in
+            for migration in migrations where !done.contains(Int64(migration.version)) {
                 try connection.execute(script: String(decoding: migration.sql, as: UTF8.self))
                 try connection.query(
                     "INSERT INTO schema_migration (version, name, sha256) VALUES ($1, $2, $3)",
                     [.int4(Int32(migration.version)), .text(migration.name), .bytes(SHA256.hash(migration.sql))])
+                applied.append(migration.name)
             }
-            applied.append(migration.name)
+            try connection.query(
+                """
+                INSERT INTO projection (ledger_id, name, version, checkpoint)
+                SELECT $1, 'originals', $2, 0 FROM ledger_head WHERE ledger_id = $1 AND position = 0
+                ON CONFLICT (ledger_id, name) DO NOTHING
+                """, [.int4(Int32(ledgerID)), .int4(Int32(OriginalState.foldVersion))])
+            // Copies of tables, such as logical replication makes, leave out where the numbers of messages had come to.
+            try connection.query(
+                """
+                SELECT setval(pg_get_serial_sequence('webhook_message', 'number'), last.number)
+                FROM (SELECT number FROM webhook_message WHERE ledger_id = $1 ORDER BY number DESC LIMIT 1) AS last
+                WHERE last.number > (
+                    SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('webhook_message', 'number')::regclass), 0))
+                """, [.int(ledgerID)])
+            if let servingRole { try connection.query("SELECT grant_serving_role($1)", [.text(servingRole)]) }
         }
-        try connection.query(
-            """
-            INSERT INTO projection (ledger_id, name, version, checkpoint)
-            SELECT $1, 'originals', $2, 0 FROM ledger_head WHERE ledger_id = $1 AND position = 0
-            ON CONFLICT (ledger_id, name) DO NOTHING
-            """, [.int4(Int32(ledgerID)), .int4(Int32(OriginalState.foldVersion))])
-        // Copies of tables, such as logical replication makes, leave out where the numbers of messages had come to.
-        try connection.query(
-            """
-            SELECT setval(pg_get_serial_sequence('webhook_message', 'number'), last.number)
-            FROM (SELECT number FROM webhook_message WHERE ledger_id = $1 ORDER BY number DESC LIMIT 1) AS last
-            WHERE last.number > (
-                SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('webhook_message', 'number')::regclass), 0))
-            """, [.int(ledgerID)])
         try pin(
             servingRole == nil ? ConnectionOptions.servingSettings : ConnectionOptions.owningSettings, of: nil,
             on: connection)
         if let servingRole {
-            try connection.query("SELECT grant_serving_role($1)", [.text(servingRole)])
             try letUseSchema(servingRole, on: connection)
             do throws(any Error) {
                 try pin(ConnectionOptions.servingSettings, of: servingRole, on: connection)
