@@ -92,7 +92,7 @@ package struct SubscriptionEntry: Codable, Hashable, Sendable {
     package let originalPurchaseDate: WholeSecond
     package let ownershipType: OwnershipType
     package let periodType: PeriodType
-    /// Always `null`: what was paid is not kept.
+    /// What was paid for the period, 0 for a family member; `null` where no statement says it.
     @Nullable package internal(set) var price: Price?
     package let purchaseDate: WholeSecond
     /// When the ledger heard that it was refunded.

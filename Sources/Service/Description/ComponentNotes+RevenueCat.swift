@@ -15,7 +15,8 @@ extension ComponentNotes {
                 "subscriber_attributes": "Always empty", "entitlement_id": "The first of `entitlement_ids`",
                 "expiration_at_ms":
                     "Until when it gives access without a break, as far as is known, a grace period included; `null` for what does not end",
-                "price": "0 for what costs nothing, else `null`: what was paid is not kept",
+                "price":
+                    "What was paid, in dollars; less than nothing where it went back; `null` where that is not known or was no dollars",
                 "is_trial_conversion": "Of `RENEWAL`", "cancel_reason": "Of `CANCELLATION`",
                 "expiration_reason": "Of `EXPIRATION`",
                 "grace_period_expiration_at_ms": "Of `BILLING_ISSUE`; `null` where there is no grace period",
