@@ -112,8 +112,8 @@ extension CertificateTemplate {
                 X509_get_subject_name(draft), "CN", copenssl_utf8_string, Array(commonName.utf8),
                 Int32(clamping: commonName.utf8.count), -1, 0) == 1
             && X509_set_issuer_name(draft, X509_get_subject_name(issuerHandle)) == 1
-            && ASN1_TIME_set(X509_getm_notBefore(draft), seconds(notBefore)) != nil
-            && ASN1_TIME_set(X509_getm_notAfter(draft), seconds(notAfter)) != nil
+            && ASN1_TIME_set(X509_getm_notBefore(draft), flooredToSeconds(notBefore)) != nil
+            && ASN1_TIME_set(X509_getm_notAfter(draft), flooredToSeconds(notAfter)) != nil
             && X509_set_pubkey(draft, subjectKey.handle) == 1
             && addExtensions(to: draft, issuer: issuerHandle)
             && X509_sign(draft, signer.handle, digest) > 0
@@ -161,5 +161,3 @@ private func makeMarker(_ oid: String) -> OpaquePointer? {
     guard ASN1_OCTET_STRING_set(value, null, Int32(null.count)) == 1 else { return nil }
     return X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
 }
-
-private func seconds(_ milliseconds: Int64) -> Int { Int(milliseconds / 1_000) }

@@ -66,7 +66,7 @@ package final class CertificateStore: @unchecked Sendable {
     }
 }
 
-private func flooredToSeconds(_ milliseconds: Int64) -> Int {
+func flooredToSeconds(_ milliseconds: Int64) -> Int {
     let (seconds, rest) = milliseconds.quotientAndRemainder(dividingBy: 1_000)
     return Int(rest < 0 ? seconds - 1 : seconds)
 }
