@@ -116,7 +116,7 @@ final class RunningTransfer {
             let line = value.isEmpty ? "\(name):" : "\(name): \(value)"
             headers = curl_slist_append(headers, line)
         }
-        let hasBody = request.body != nil || !["GET", "HEAD", "DELETE"].contains(request.method)
+        let hasBody = request.body != nil || !["GET", "DELETE"].contains(request.method)
         let milliseconds = Int(transfer.timeout / .milliseconds(1))
         let code = request.method.withCString { method in
             request.url.absoluteString.withCString { url in

@@ -197,7 +197,6 @@ package enum StripePortal {
         try object.check(environment, of: "the portal session")
         return url
     }
-
 }
 
 extension JSONObject {

@@ -126,7 +126,6 @@ struct PurchaseStanding: Sendable {
     let endReason: EndReason
 
     /// Until when it gave access, or, where that is taken back, was to give it; of what gives none when it was bought.
-    ///
     private var ranUntil: Timestamp {
         if givesNothing { return view.purchasedAt }
         return withdrawnAt == nil ? view.end : max(view.end, expiry)
