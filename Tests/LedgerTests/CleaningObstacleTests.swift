@@ -63,3 +63,36 @@ struct CleaningObstacleTests {
         try await reader.execute(script: "COMMIT")
     }
 }
+
+/// What else of the database's own upkeep can stand still.
+@Suite("A database that is not looked after", .timeLimit(.minutes(1)))
+struct UpkeepTests {
+    @Test("what was recorded long ago and is in no checkpoint is told of, until one succeeds")
+    func checkpoints() async throws {
+        let database = try await TestDatabase.make()
+        let now = try await database.owner().run { try Statements.clock(on: $0) }
+        func record(_ source: String, after minutes: Int64) async throws {
+            let date = now.adding(milliseconds: minutes * 60_000)
+            let writer = LedgerWriter(pool: database.pool(), now: { date })
+            _ = try await writer.append(.grant(source, of: "pro", to: "ann"))
+        }
+        try await database.owner().execute(script: "CHECKPOINT")
+        #expect(try await OverdueCheckpoint.find(database.pool(), olderThan: -4) == nil, "nothing is recorded")
+        try await record("before", after: -30)
+        #expect(try await OverdueCheckpoint.find(database.pool(), olderThan: -4) == nil)
+        // As the last checkpoint is, seen by somebody who looks an hour from now.
+        try await record("since", after: 30)
+        #expect(try await OverdueCheckpoint.find(database.pool()) == nil)
+        let words = try await OverdueCheckpoint.find(database.pool(), olderThan: -4)?.description ?? ""
+        #expect(words.contains("no checkpoint has succeeded since "), "\(words)")
+    }
+
+    @Test("how many numbers of transactions are used is told once they are many")
+    func numbers() async throws {
+        let database = try await TestDatabase.make()
+        _ = try await LedgerWriter(pool: database.pool(), now: { .earliest }).append(.grant("g", of: "pro", to: "ann"))
+        #expect(try await NumberShortage.find(database.pool()) == nil)
+        let words = try await NumberShortage.find(database.pool(), beyond: 0)?.description ?? ""
+        #expect(words.hasPrefix("0 of 2147 million"), "\(words)")
+    }
+}

@@ -87,6 +87,9 @@ struct StatusCommand: Command {
             transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
             notDurable: try await ServerDurability.gaps(session.pool),
             cleaningHeldBy: try await CleaningObstacle.oldest(session.pool)?.description,
+            numberShortage: try await NumberShortage.find(session.pool)?.description,
+            overdueCheckpoint: session.cluster == nil
+                ? nil : try await OverdueCheckpoint.find(session.pool)?.description,
             isUnfollowed: { web.isEmpty && $0 == WebLookupProjector.name },
             servingAs: try await ServingUser.all(session.pool),
             weakness: try await ServingRole.weakness(session.pool), lacks: lacks,

@@ -32,6 +32,10 @@ struct StatusDocument: Encodable {
         let notDurable: [String]
         /// What has kept it from cleaning up for more than an hour, and what to do about it.
         @Nullable var cleaningHeldBy: String?
+        /// That it has few numbers left for transactions, and what to do about it.
+        @Nullable var numberShortage: String?
+        /// That an embedded one has long failed to write a checkpoint.
+        @Nullable var overdueCheckpoint: String?
     }
 
     struct Clock: Encodable {
@@ -155,6 +159,7 @@ extension StatusDocument {
         sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         cluster: EmbeddedCluster?,
         transport: Transport, onlyReads: Bool, notDurable: [String], cleaningHeldBy: String?,
+        numberShortage: String?, overdueCheckpoint: String?,
         isUnfollowed: (String) -> Bool, servingAs: [String], weakness: String?,
         lacks: [String], guardsOff: [String], clock: LedgerClock
     ) {
@@ -169,7 +174,7 @@ extension StatusDocument {
             kind: cluster == nil ? "external" : "embedded", version: statistics.serverVersion,
             user: cluster?.serverAccount, reachedBy: reachedBy, encryption: transport.encryption,
             isExposed: transport.isExposed, isReadOnly: onlyReads, notDurable: notDurable,
-            cleaningHeldBy: cleaningHeldBy)
+            cleaningHeldBy: cleaningHeldBy, numberShortage: numberShortage, overdueCheckpoint: overdueCheckpoint)
         self.servingAs = servingAs
         self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(

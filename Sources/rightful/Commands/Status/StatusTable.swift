@@ -24,6 +24,8 @@ extension StatusDocument {
             ("not durable", "\($0): a crash of the database may lose what was acknowledged")
         }
         if let obstacle = database?.cleaningHeldBy { rows.append(("not cleaned up", obstacle)) }
+        if let shortage = database?.numberShortage { rows.append(("running out", shortage)) }
+        if let overdue = database?.overdueCheckpoint { rows.append(("no checkpoint", overdue)) }
         if let servingAs {
             let users = "runs as the user \(servingAs.joined(separator: ", and as "))"
             rows.append(("service", servingAs.isEmpty ? "none is connected" : users))
@@ -138,6 +140,8 @@ extension StatusDocument {
             if database.isExposed { found.append("the connection to the database is not encrypted") }
             if !database.notDurable.isEmpty { found.append("a crash of the database may lose what was acknowledged") }
             if database.cleaningHeldBy != nil { found.append("the database is kept from cleaning up") }
+            if database.numberShortage != nil { found.append("the database runs out of numbers of transactions") }
+            if database.overdueCheckpoint != nil { found.append("the database writes no checkpoint") }
         }
         if let clock, clock.aheadSeconds != 0 { found.append("a clock is wrong") }
         if let roles {
