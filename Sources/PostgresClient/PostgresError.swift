@@ -19,8 +19,8 @@ package struct PostgresError: Error, Sendable {
         case statementTimeout
         /// A prepared statement no longer fits the schema. Already forgotten: running it again prepares it anew.
         case stalePlan
-        /// The server cannot do it at the moment: its disk is full or fails, it has no memory left, or it only reads since a
-        /// failover (53xxx, 58xxx, 25006).
+        /// The server cannot do it at the moment: its disk is full or fails, it has no memory or no number of a transaction left,
+        /// or it only reads since a failover (53xxx, 58xxx, 54000 of a number, 25006).
         case outOfService
         /// A unique or primary key is already taken (23505).
         case uniqueViolation

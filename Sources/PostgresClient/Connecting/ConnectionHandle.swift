@@ -94,6 +94,11 @@ extension PostgresError {
         // feature_not_supported is also how the server says that a cached plan's columns have changed, in the language of its
         // messages; the name of the function is never translated.
         if sqlState == "0A000", field("R") == "RevalidateCachedQuery" { kind = .stalePlan }
+        // program_limit_exceeded is mostly about what was asked for, and also what the server says that has no number left for a
+        // transaction.
+        if sqlState == "54000", ["GetNewTransactionId", "GetNewMultiXactId"].contains(field("R")) {
+            kind = .outOfService
+        }
         self.init(
             kind: kind, sqlState: sqlState, message: Self.oneLine(message), detail: detail.isEmpty ? nil : detail,
             statement: statement)
