@@ -1,12 +1,12 @@
 internal import Foundation
 internal import Glibc
 
-/// How much memory the server may count on, in MiB.
-enum MachineMemory {
+/// How much memory this process and what it starts may count on, in MiB.
+package enum MachineMemory {
     /// What the machine has, or the least that the control groups of this process allow.
     ///
     /// Whoever starts the server decides this: it stays in the groups of its starter, in a container those of the container.
-    static func available() -> Int {
+    package static func available() -> Int {
         let machine =
             text("/proc/meminfo").flatMap(total(inMeminfo:))
             ?? Int(ProcessInfo.processInfo.physicalMemory >> 20)

@@ -1,3 +1,4 @@
+import EmbeddedPostgres
 import EntitlementCore
 import Foundation
 import Glibc
@@ -23,7 +24,9 @@ struct CommandContext: Sendable {
         var file: (path: String, content: [UInt8])?
         if let path = arguments.value("--config") { file = (path, try Files.read(path)) }
         return try Configuration(
-            ConfigurationInput(flags: flags, environment: environment, file: file, isRoot: isRoot))
+            ConfigurationInput(
+                flags: flags, environment: environment, file: file, isRoot: isRoot,
+                memory: MachineMemory.available()))
     }
 
     /// Says why the command failed, as one line.

@@ -23,7 +23,7 @@ extension Configuration {
         rateLimits = try settings.rateLimits()
         answerMemoryMiB =
             try settings.wholeNumber(.answerMemory, of: "MiB", in: 0...Self.answerMemoryLimit).map { Int($0) }
-            ?? Application.Limits().answerCacheBytes >> 20
+            ?? min(Application.Limits().answerCacheBytes >> 20, input.memory / Self.answerShare)
         (sendsWebhooks, allowsPrivateWebhooks, webhookAttempt) = try settings.webhooks()
         hasConsole = try settings.flag(.console) ?? true
         try settings.refuseRepeated(apps)
@@ -35,6 +35,11 @@ extension Configuration {
         }
         for key in ConfigurationKey.allCases { sources[key] = settings.source(of: key) }
         notices = settings.notices(apps: apps, database: database, passKeys: passKeys)
+        if case .embedded = database, input.memory < Self.leastMemory {
+            notices.append(
+                "this process may use \(input.memory) MiB of memory, and with its PostgreSQL it needs \(Self.leastMemory): where it "
+                    + "has no more, the system ends it")
+        }
         if !sendsWebhooks {
             notices.append(
                 "webhooks.enabled is false: endpoints are sent nothing, and the App Store's refund requests are not "
@@ -46,6 +51,11 @@ extension Configuration {
 extension Configuration {
     /// The most memory for answers, in MiB: a TiB.
     private static let answerMemoryLimit: Int64 = 1 << 20
+    /// Which part of the memory answers take at the most where nothing is said: beside the service and its PostgreSQL a command
+    /// has to find room, too.
+    private static let answerShare = 8
+    /// What an empty ledger needs with its PostgreSQL, in MiB.
+    private static let leastMemory = 384
 }
 
 /// The merged input: for each key the strongest source that says something.

@@ -77,15 +77,18 @@ struct ConfigurationInput: Sendable {
     var file: (path: String, content: [UInt8])?
     /// Whether the process runs as root, which changes a default.
     var isRoot: Bool
+    /// What memory the process may use, in MiB, which another follows.
+    var memory: Int
 
     init(
         flags: [ConfigurationKey: String] = [:], environment: [String: String] = [:],
-        file: (path: String, content: [UInt8])? = nil, isRoot: Bool = false
+        file: (path: String, content: [UInt8])? = nil, isRoot: Bool = false, memory: Int = .max
     ) {
         self.flags = flags
         self.environment = environment
         self.file = file
         self.isRoot = isRoot
+        self.memory = memory
     }
 }
 
