@@ -37,7 +37,7 @@ struct ClusterFiles: Sendable {
 
     /// Keeps the log and one before it, of at most about 16 MiB each.
     func limitLog() throws(EmbeddedPostgresError) {
-        guard let size = log.status.map({ Int($0.st_size) }), size > Self.logLimit else { return }
+        guard case let size = log.size, size > Self.logLimit else { return }
         // The server appends to the open file, so it is emptied rather than replaced.
         try formerLog.empty("the former log")
         // A log that grew while nobody looked loses its beginning.
@@ -51,12 +51,24 @@ struct ClusterFiles: Sendable {
 
     /// What the server last said, for the message about its failure.
     func logTail() -> String {
-        let size = log.status.map { Int($0.st_size) } ?? 0
+        let size = log.size
         let text = String(decoding: log.bytes(at: max(0, size - 2048), count: 2048), as: UTF8.self)
         let lines = text.split(whereSeparator: \.isNewline)
         // What it died of and what led to that, not what it said on its way down.
         let cause = lines.lastIndex { $0.contains("FATAL:") || $0.contains("PANIC:") }
         return (cause.map { lines[...$0] } ?? lines[...]).suffix(3).joined(separator: " | ")
             .replacing(ClusterLayout.inheritedDirectory, with: cluster)
+    }
+
+    /// Of lines that the server said, those about processes of its own that ended by a signal or a failure.
+    ///
+    /// Such as `server process (PID 12) was terminated by signal 9: Killed`; what a background worker says of its end at each stop
+    /// is none.
+    static func deaths(in text: String) -> [String] {
+        text.split(whereSeparator: \.isNewline).map(String.init).filter { line in
+            line.contains("PANIC:")
+                || line.contains(" process (PID ")
+                    && (line.contains("was terminated by") || line.contains("exited with exit code"))
+        }
     }
 }

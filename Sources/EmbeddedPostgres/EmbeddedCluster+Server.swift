@@ -96,8 +96,11 @@ extension EmbeddedCluster {
         guard let directory = try cluster.lockForServer() else { return nil }
         let installation = try PostgresInstallation.find(major: cluster.major(), searchPath: options.searchPath)
         log("starting PostgreSQL \(installation.major) in \(layout.cluster)")
-        // If the one before was our child, this collects it.
-        if let started { _ = ChildProcess.isRunning(started) }
+        // If the one before was our child, this collects it; nobody else can say how it ended.
+        if let started, let status = try? ChildProcess.end(of: started), status != 0 {
+            let end = status > 128 ? "was ended by the signal \(status - 128)" : "ended with status \(status)"
+            log("PostgreSQL's first process, \(started), \(end)")
+        }
         let child = try layout.start(
             installation, cluster, locked: directory, log: files.log, durability: options.durability)
         started = child

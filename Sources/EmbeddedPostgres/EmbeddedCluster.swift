@@ -67,6 +67,8 @@ package actor EmbeddedCluster {
     var started: pid_t?
     /// Whether this use counts: from `join` to `release`.
     private(set) var isUser = false
+    /// Up to where `newDeaths` has read the server's log.
+    private var readLog: Int
     /// Whether the start lock is held by this user, whom the lock itself would not keep from taking it again.
     private var isStarting = false
     /// Whether the server stays up after the end of this use, because somebody else uses it.
@@ -107,6 +109,7 @@ package actor EmbeddedCluster {
         ownerConninfo = layout.conninfo(user: Self.owner, database: Self.database)
         serveConninfo = layout.conninfo(user: Self.server, database: Self.database)
         dataDirectory = layout.dataDirectory
+        readLog = files.log.size
     }
 
     private func join() async throws {
@@ -140,6 +143,28 @@ package actor EmbeddedCluster {
             return try await isUp(silenceLimit: .zero, &hopelessSince)
         }
     }
+
+    /// Lines of the server's log since this was asked last, or since it was joined, about processes of its own that were killed or
+    /// failed.
+    ///
+    /// It starts all of them anew by itself. This keeps its log from growing without end, too.
+    package func newDeaths() -> [String] {
+        let size = files.log.size
+        // It was emptied, which is done where it is long.
+        if size < readLog { readLog = 0 }
+        guard size > readLog else { return [] }
+        let start = max(readLog, size - 65_536)
+        readLog = size
+        let text = String(decoding: files.log.bytes(at: start, count: size - start), as: UTF8.self)
+        if !isStarting, files.startLock.tryLock(.exclusive) {
+            try? files.limitLog()
+            files.startLock.unlock()
+        }
+        return ClusterFiles.deaths(in: text)
+    }
+
+    /// Where the server's log is.
+    package nonisolated var logPath: String { layout.log }
 
     /// Whether whoever comes now finds the server's socket; connections that were made before last without it.
     package nonisolated var hasSocket: Bool { fileStatus(layout.socket) != nil || errno != ENOENT }

@@ -97,6 +97,9 @@ final class Descriptor: Sendable {
         return fstat(number, &status) == 0 ? status : nil
     }
 
+    /// How long the file is, in bytes; 0 where the system does not say.
+    var size: Int { status.map { Int($0.st_size) } ?? 0 }
+
     /// How large the file system is in which the file lies, in MiB; `nil` where it does not say.
     var fileSystemMebibytes: Int? {
         var status = statvfs()

@@ -51,4 +51,26 @@ struct ClusterFilesTests {
             try await copy.release()
         }
     }
+
+    @Test("what the server says of a process that was killed is found in its log, once, and a stop says nothing")
+    func deaths() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            #expect(await cluster.newDeaths() == [])
+            let session = try await PostgresConnection.connect(cluster.serveConninfo)
+            let process = await session.serverProcessID
+            #expect(kill(pid_t(process), SIGKILL) == 0)
+            var found: [String] = []
+            for _ in 0..<1000 where found.isEmpty {
+                found = await cluster.newDeaths()
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            #expect(found.count == 1, "\(found)")
+            let line = found.first ?? ""
+            #expect(line.contains("server process (PID \(process)) was terminated by signal 9"), "\(found)")
+            try await cluster.ensureRunning()
+            try await cluster.release()
+            #expect(await cluster.newDeaths() == [])
+        }
+    }
 }

@@ -32,22 +32,35 @@ final class EmbeddedKeeper: Sendable {
             do {
                 try await pool.withConnection { try $0.execute(script: "SELECT 1") }
                 if !cluster.hasSocket {
-                    await restart()
+                    await restart("its socket is gone")
                 } else if isAway.exchange(false, ordering: .relaxed) {
                     logger.log(.info, "the embedded PostgreSQL answers again")
                 }
             } catch let error as PostgresError where error.kind == .connection && !Task.isCancelled {
-                await restart()
+                await restart(error.message)
             } catch {
                 // Slow or overloaded, and so alive.
             }
+            await tellDeaths()
         }
         await pool.close()
     }
 
-    private func restart() async {
+    /// Says which of its processes ended, also where it was back before anybody looked.
+    private func tellDeaths() async {
+        for line in await cluster.newDeaths() {
+            logger.log(
+                .warning, "a process of the embedded PostgreSQL ended, so it ended all sessions and recovers",
+                [("postgres", .string(line)), ("see", .string(cluster.logPath))])
+        }
+    }
+
+    private func restart(_ reason: String) async {
         isAway.store(true, ordering: .relaxed)
-        logger.log(.warning, "the embedded PostgreSQL is away; starting it again")
+        logger.log(
+            .warning, "the embedded PostgreSQL is away; it is started again where it does not recover by itself",
+            [("reason", .string(reason)), ("see", .string(cluster.logPath))])
+        await tellDeaths()
         do {
             // To its end even when the service is being stopped: releasing the cluster then stops what was started.
             try await uninterrupted { [cluster] in try await cluster.ensureRunning() }

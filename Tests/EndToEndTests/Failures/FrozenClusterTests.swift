@@ -74,6 +74,21 @@ struct FrozenClusterTests {
         #expect(service.logText.contains("ending its processes"), "\(service.logText.suffix(2000))")
     }
 
+    @Test("where one of its processes is killed the service's log says which and by what, and where more is to be read")
+    func killedProcess() async throws {
+        let installation = try await Installation()
+        defer { installation.remove() }
+        let service = try await ServiceProcess.start(installation)
+        let killed = try #require(ServerProcesses(of: installation)?.backends.first)
+        kill(killed, SIGKILL)
+        let words = "server process (PID \(killed)) was terminated by signal 9"
+        for _ in 0..<1000 where !service.logText.contains(words) { try await Task.sleep(for: .milliseconds(10)) }
+        let line = service.logText.split(separator: "\n").first { $0.contains(words) } ?? ""
+        #expect(
+            line.contains(#""level":"warning""#) && line.contains("postgres.log"), "\(service.logText.suffix(2000))")
+        #expect(service.stop() == 0, "\(service.logText.suffix(2000))")
+    }
+
     @Test("where the socket is gone, connections that were made before hide nothing: not ready, then started again")
     func socketGone() async throws {
         let installation = try await Installation()
