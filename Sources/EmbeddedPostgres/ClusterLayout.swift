@@ -74,8 +74,12 @@ struct ClusterLayout: Sendable {
     }
 
     /// `host=… user=…` for libpq.
+    ///
+    /// What the owner's sessions are refused is kept out of the server's log by themselves, as only a superuser's can: the
+    /// processes that vacuum run as the same role, and theirs is to stand there.
     func conninfo(user: String, database: String) -> String {
-        "host=\(socketDirectory) port=\(Self.port) user=\(user) dbname=\(database)"
+        let options = user == EmbeddedCluster.owner ? " options=--log_min_messages=log" : ""
+        return "host=\(socketDirectory) port=\(Self.port) user=\(user)\(options) dbname=\(database)"
     }
 
     /// Opens the socket's directory, which only the server's account may pass; makes it where it is missing.

@@ -220,6 +220,13 @@ package actor EmbeddedCluster {
             if try connection.query("SELECT FROM pg_roles WHERE rolname = $1", [.text(Self.server)]).isEmpty {
                 try connection.execute(script: "CREATE ROLE \(Self.server) LOGIN")
             }
+            // It may not keep what it is refused out of the server's log by itself.
+            if try connection.query(
+                "SELECT FROM pg_roles WHERE rolname = $1 AND 'log_min_messages=log' = ANY (rolconfig)",
+                [.text(Self.server)]
+            ).isEmpty {
+                try connection.execute(script: "ALTER ROLE \(Self.server) SET log_min_messages = log")
+            }
             if try connection.query("SELECT FROM pg_database WHERE datname = $1", [.text(Self.database)]).isEmpty {
                 try connection.execute(script: "CREATE DATABASE \(Self.database) OWNER \(Self.owner)")
             }

@@ -56,9 +56,9 @@ struct ServerSettings {
             jit = off
             timezone = 'UTC'
             log_timezone = 'UTC'
-            # Refused statements are told to the client, who logs them; here they would only fill the disk, and could
-            # quote what must not be logged.
-            log_min_messages = log
+            # What fails behind the sessions is told to nobody else. What sessions are refused is told to the client, who logs
+            # it; here it could quote what must not be logged, so sessions begin with log_min_messages = log.
+            log_min_messages = warning
             log_min_error_statement = panic
             log_error_verbosity = terse
             log_checkpoints = off

@@ -52,6 +52,31 @@ struct ClusterFilesTests {
         }
     }
 
+    @Test("the server's log has what fails behind the sessions, and nothing of what they are refused")
+    func serverLog() async throws {
+        try await withScratchDirectory { scratch in
+            let cluster = try await EmbeddedCluster.acquire(dataDirectory: scratch, options: options)
+            let owner = try await PostgresConnection.connect(cluster.ownerConninfo)
+            let file = try await owner.run { connection in
+                try connection.execute(script: "CREATE TABLE spoilt (n int); CHECKPOINT; INSERT INTO spoilt VALUES (1)")
+                return try connection.query("SELECT pg_relation_filepath('spoilt')").row(0).text(0)
+            }
+            for conninfo in [cluster.ownerConninfo, cluster.serveConninfo] {
+                let session = try await PostgresConnection.connect(conninfo)
+                let refused = "SELECT 'ann@example.com'::bigint"
+                let warned = "DO $$ BEGIN RAISE WARNING 'ann@example.com'; END $$"
+                for statement in [refused, warned] { _ = try? await session.run { try $0.execute(script: statement) } }
+            }
+            #expect(chmod("\(scratch)/postgres/\(file)", 0) == 0)
+            await #expect(throws: PostgresError.self) { try await owner.execute(script: "CHECKPOINT") }
+            let log = try String(contentsOfFile: cluster.logPath, encoding: .utf8)
+            #expect(log.contains("ERROR:") && log.contains(file), "\(log)")
+            #expect(!log.contains("ann@example.com") && !log.contains("checkpoint request failed"), "\(log)")
+            #expect(chmod("\(scratch)/postgres/\(file)", 0o600) == 0)
+            try await cluster.release()
+        }
+    }
+
     @Test("what the server says of a process that was killed is found in its log, once, and a stop says nothing")
     func deaths() async throws {
         try await withScratchDirectory { scratch in
