@@ -190,7 +190,9 @@ let package = Package(
         + [
             .testTarget(
                 name: "RightfulTests",
-                dependencies: dependencies(["rightful", "Service", "EntitlementCore", "TestSupport"]),
+                dependencies: dependencies([
+                    "rightful", "Service", "Ledger", "PostgresClient", "EntitlementCore", "TestSupport",
+                ]),
                 swiftSettings: settings),
             // The repository's own rules.
             .testTarget(name: "TidyTests", dependencies: dependencies(["Schema"]), swiftSettings: settings),

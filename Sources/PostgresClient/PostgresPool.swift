@@ -176,6 +176,19 @@ package actor PostgresPool {
         try await withConnection { _ in }
     }
 
+    /// Why no connection can be made beside those of the pool, one of which answers; `nil` where one can.
+    ///
+    /// - Throws: what `withConnection` does, where none answers either.
+    package func refusalOfAnother() async throws -> PostgresError? {
+        do throws(PostgresError) {
+            _ = try await PostgresConnection.connect(conninfo, options: options)
+            return nil
+        } catch {
+            try await withConnection { try $0.execute(script: "SELECT 1") }
+            return error
+        }
+    }
+
     /// Has whoever comes next use sessions that begin from now on, as a session keeps what it began with, such as
     /// `default_transaction_read_only`: what lies idle is closed, and what is in use when it is given back.
     package func renew() {

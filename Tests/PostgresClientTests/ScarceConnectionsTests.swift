@@ -180,4 +180,27 @@ struct ScarceConnectionsTests {
         #expect(try await sessions(ofRole: role) == 1)
         await pool.close()
     }
+
+    @Test("where a role is let in no more, that is told beside sessions that go on, and is over once it is let in")
+    func refusedBesideSessions() async throws {
+        let role = "role_without_login"
+        let owner = try await TestDatabase.connect()
+        let pool = PostgresPool(
+            try await conninfo(ofRole: role, connections: 5), limits: PostgresPool.Limits(connections: 2))
+        try await pool.keepReady()
+        #expect(try await pool.refusalOfAnother() == nil)
+        try await owner.execute(script: "ALTER ROLE \(role) NOLOGIN")
+        let refusal = try #require(try await pool.refusalOfAnother())
+        #expect(refusal.kind == .connection && refusal.message.contains("not permitted to log in"), "\(refusal)")
+        #expect(await pool.lack == nil, "the pool has a connection")
+        try await owner.execute(script: "ALTER ROLE \(role) LOGIN")
+        #expect(try await pool.refusalOfAnother() == nil)
+        try await owner.execute(
+            script: """
+                ALTER ROLE \(role) NOLOGIN;
+                SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = '\(role)'
+                """)
+        await #expect(throws: PostgresError.self, "none answers") { try await pool.refusalOfAnother() }
+        await pool.close()
+    }
 }

@@ -6,6 +6,8 @@ package actor WorkWatch {
     package enum Work: String, Sendable, CaseIterable {
         /// Recording anything, which somebody else's transaction, or a full disk, may keep from going on.
         case appends
+        /// Making further connections to the database.
+        case connections
         case views
         case remarks
         case charts

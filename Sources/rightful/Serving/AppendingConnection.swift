@@ -26,7 +26,7 @@ struct AppendingConnection: Sendable {
             do {
                 try await reading.keepReady()
                 return try await pool.keepReady()
-            } catch let error as PostgresError where Self.lacksRoom(error) {
+            } catch let error as PostgresError where error.lacksRoom {
                 let waited = start.duration(to: .now)
                 guard waited < Self.longestStart else {
                     throw CommandFailure(
@@ -43,15 +43,6 @@ struct AppendingConnection: Sendable {
                 try await Task.sleep(for: Self.interval)
             }
         }
-    }
-
-    /// Whether there is no room for a connection, rather than no server, or no right to use it.
-    ///
-    /// Libpq keeps the code of such a refusal (53300) to itself, so it is told by what servers and poolers say in English.
-    private static func lacksRoom(_ error: PostgresError) -> Bool {
-        let refusals = ["too many clients", "too many connections", "slots are reserved", "no more connections"]
-        return error.kind == .unavailable
-            || error.kind == .connection && refusals.contains { error.message.contains($0) }
     }
 
     /// Why nothing can be recorded; `nil` where it may be that something can.
@@ -80,5 +71,15 @@ struct AppendingConnection: Sendable {
             }
             try? await Task.sleep(for: Self.interval)
         }
+    }
+}
+
+extension PostgresError {
+    /// Whether there is no room for a connection, rather than no server, or no right to use it.
+    ///
+    /// Libpq keeps the code of such a refusal (53300) to itself, so it is told by what servers and poolers say in English.
+    var lacksRoom: Bool {
+        let refusals = ["too many clients", "too many connections", "slots are reserved", "no more connections"]
+        return kind == .unavailable || kind == .connection && refusals.contains { message.contains($0) }
     }
 }

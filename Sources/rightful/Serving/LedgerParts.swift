@@ -141,7 +141,11 @@ struct LedgerParts: Sendable {
             }.run,
             LogWatch(metrics: metrics, logger: logger) { [witness] in try await witness.look(through: pool) }.run,
         ]
-        if let keeper { work.append(keeper.run) }
+        if let keeper {
+            work.append(keeper.run)
+        } else {
+            work.append { await FurtherConnections(pool: pool).run(watch) }
+        }
         if Orphans.areOurs { work.append(OrphanCollector.run) }
         return work
     }
