@@ -102,7 +102,7 @@ extension PostgresError.Kind {
         // pooler, DISCARD ALL).
         case "26000", "42P05": self = .stalePlan
         // Shutting down, crashed, starting up; timeouts by which the server ends the session; too many connections.
-        case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "53300": self = .connection
+        case "57P01", "57P02", "57P03", "57P04", "57P05", "25P03", "25P04", "53300": self = .connection
         case "25006": self = .outOfService
         default:
             switch sqlState.prefix(2) {

@@ -136,6 +136,15 @@ struct FrozenServerTests {
             #expect(error?.kind == .outOfService, "\(state)")
             #expect(error?.isRetryable == false)
         }
+        // Timeouts by which the server ends a session.
+        for state in ["25P03", "25P04", "57P05"] {
+            let error = await #expect(throws: PostgresError.self) {
+                try await pool.withConnection {
+                    try $0.execute(script: "DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '\(state)'; END $$")
+                }
+            }
+            #expect(error?.kind == .connection, "\(state)")
+        }
         let first = try await pool.withConnection { try $0.query("SELECT pg_backend_pid()").row(0).int(0) }
         let error = await #expect(throws: PostgresError.self) {
             try await pool.withConnection {

@@ -89,6 +89,9 @@ package struct ConnectionOptions: Sendable {
     /// A client whose machine vanished, or whose network did, is noticed by the server as soon as the server is by a client:
     /// within a minute. On a Unix socket these settings do nothing, and a server that does not know them goes without.
     ///
+    /// No transaction has a limit as a whole (`transaction_timeout` of PostgreSQL 17): one that is shorter than `lock_timeout` would end the
+    /// session of whoever waits, and hide for whom.
+    ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
     /// a pooler loses these settings, statements are planned with statistics alone: slower at first, never wrong. What must
     /// not be lost `migrate` gives to the roles as well (`servingSettings`); and where `synchronous_commit` would be, `serve`
@@ -99,7 +102,7 @@ package struct ConnectionOptions: Sendable {
         SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off';
         SELECT set_config(name, value, false)
         FROM (VALUES ('tcp_keepalives_idle', '30'), ('tcp_keepalives_interval', '10'), ('tcp_keepalives_count', '3'),
-            ('tcp_user_timeout', '60000')) AS setting (name, value)
+            ('tcp_user_timeout', '60000'), ('transaction_timeout', '0')) AS setting (name, value)
         WHERE current_setting(name, true) IS NOT NULL;
         SET statement_timeout = \(max(0, statementTimeoutMilliseconds));
         SET lock_timeout = \(max(0, lockTimeoutMilliseconds));
