@@ -20,6 +20,24 @@ struct ConnectionTests {
         #expect(count == 3)
     }
 
+    @Test("a session begins as this program needs it, whatever the role's default for the isolation of transactions")
+    func isolation() async throws {
+        let owner = try await TestDatabase.connect()
+        try await owner.execute(
+            script: """
+                DROP ROLE IF EXISTS strict_role; CREATE ROLE strict_role LOGIN;
+                ALTER ROLE strict_role SET default_transaction_isolation = serializable
+                """)
+        let connection = try await PostgresConnection.connect(try TestDatabase.conninfo() + " user=strict_role")
+        let row = try await connection.run { connection in
+            let row = try connection.query(
+                "SELECT current_setting('transaction_isolation'), current_setting('search_path')"
+            ).row(0)
+            return (try row.text(0), try row.text(1))
+        }
+        #expect(row == ("read committed", "public, pg_temp"))
+    }
+
     @Test("a transaction whose body throws leaves nothing, and the connection goes on")
     func rollback() async throws {
         let connection = try await TestDatabase.connect()

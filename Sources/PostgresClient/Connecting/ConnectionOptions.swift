@@ -89,7 +89,8 @@ package struct ConnectionOptions: Sendable {
     /// A client whose machine vanished, or whose network did, is noticed by the server as soon as the server is by a client:
     /// within a minute. On a Unix socket these settings do nothing, and a server that does not know them goes without.
     ///
-    /// No transaction has a limit as a whole (`transaction_timeout` of PostgreSQL 17): one that is shorter than `lock_timeout` would end the
+    /// Whatever the database's default, every transaction begins as one that a standby has, too; where more is needed it says so.
+    /// None has a limit as a whole (`transaction_timeout` of PostgreSQL 17): one that is shorter than `lock_timeout` would end the
     /// session of whoever waits, and hide for whom.
     ///
     /// Sent after connecting rather than as start-up `options`: the URL may carry its own, and poolers refuse them. Where
@@ -98,6 +99,8 @@ package struct ConnectionOptions: Sendable {
     /// and `status` say so.
     var sessionScript: String {
         """
+        SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+        SET default_transaction_isolation = 'read committed';
         SET search_path = \(Self.searchPath);
         SELECT set_config('synchronous_commit', 'local', false) WHERE current_setting('synchronous_commit') = 'off';
         SELECT set_config(name, value, false)

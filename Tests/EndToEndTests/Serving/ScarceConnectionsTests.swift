@@ -98,7 +98,7 @@ struct ScarceConnectionsTests {
             script: """
                 ALTER ROLE server CONNECTION LIMIT 1;
                 SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-                WHERE usename = 'server' AND (query LIKE 'SET search_path%' OR query = 'DISCARD PLANS')
+                WHERE usename = 'server' AND (query LIKE 'SET TRANSACTION%' OR query = 'DISCARD PLANS')
                 """)
         let words = "could be made that appends"
         let refused = try await client.readiness(toBe: 503, with: words)
