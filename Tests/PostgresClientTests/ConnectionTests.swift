@@ -164,7 +164,9 @@ struct ConnectionTests {
         let error = await #expect(throws: PostgresError.self) { _ = try await PostgresConnection.connect(url) }
         #expect(error?.description.contains("cret") == false, "\(String(describing: error))")
         if let name {
-            #expect(error?.message == "the database URL has a parameter that PostgreSQL does not know: \(name)")
+            let words =
+                /the database URL has a parameter that the libpq of this machine \([0-9.]+\) does not know: (.*)/
+            #expect(try words.wholeMatch(in: error?.message ?? "").map { String($0.1) } == name)
         } else {
             #expect(error?.message.contains("cannot be read") == true, "\(String(describing: error))")
         }

@@ -14,8 +14,12 @@ extension ConnectionHandle {
             guard let name = message.flatMap({ unknownParameter(in: conninfo, by: String(cString: $0)) }) else {
                 throw unreadable
             }
+            let version = "\(PQlibVersion() / 10_000).\(PQlibVersion() % 10_000)"
             throw PostgresError(
-                kind: .connection, message: "the database URL has a parameter that PostgreSQL does not know: \(name)")
+                kind: .connection,
+                message:
+                    "the database URL has a parameter that the libpq of this machine (\(version)) does not know: \(name)"
+            )
         }
         defer { PQconninfoFree(parsed) }
         var option = parsed
