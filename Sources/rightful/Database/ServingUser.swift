@@ -17,7 +17,14 @@ enum ServingUser {
                 SELECT DISTINCT application_name FROM pg_stat_activity
                 WHERE datname = current_database() AND starts_with(application_name, $1) ORDER BY 1
                 """, [.text(prefix)])
-            return try names.rows.map { String(try $0.text(0).dropFirst(prefix.count)) }
+            return try Set(names.rows.compactMap { user(in: try $0.text(0)) }).sorted()
         }
+    }
+
+    /// The user in the name of a service's connection, to which a pooler may have added ` - host:port`; `nil` in any other name.
+    static func user(in applicationName: String) -> String? {
+        guard applicationName.hasPrefix(prefix) else { return nil }
+        let rest = applicationName.dropFirst(prefix.count)
+        return String(rest.firstRange(of: " - ").map { rest[..<$0.lowerBound] } ?? rest)
     }
 }
