@@ -111,7 +111,7 @@ actor WebLife {
     /// Lets everybody do what they do by themselves.
     private func settle() async {
         for rig in devices {
-            await whileTimePasses(on: clock, slowly: true) { await rig.store.settled() }
+            await whileTimePasses(on: clock) { await rig.store.settled() }
         }
     }
 
@@ -145,12 +145,7 @@ actor WebLife {
         let store = devices[index].store
         let pagesBefore = await payers[index].pages.count
         let buying = Task { await store.purchase(productID, via: channel) }
-        let report: PurchaseReport? = await whileTimePasses(
-            on: clock, slowly: true,
-            since: {
-                await self.payers[index].pages.count > pagesBefore
-            }
-        ) {
+        let report: PurchaseReport? = await whileTimePasses(on: clock) {
             guard act == "dies" else { return await buying.value }
             // The process ends with the page open, if there is one.
             let end = Door()
@@ -340,7 +335,7 @@ actor WebLife {
         for index in devices.indices {
             await relaunch(index)
             let rig = devices[index]
-            _ = await whileTimePasses(on: clock, slowly: true) { await rig.store.refresh() }
+            _ = await whileTimePasses(on: clock) { await rig.store.refresh() }
             for entitlement in ["premium", "forever"] {
                 let owned = charges.contains {
                     $0.account == Self.accounts[index] && $0.entitlement == entitlement && $0.isInForce(at: day)
@@ -357,22 +352,4 @@ actor WebLife {
         }
         await door.open()
     }
-}
-
-/// Lets time pass beside something, a quarter of a second in five milliseconds.
-///
-/// - Parameter begins: from when on.
-func whileTimePasses<Answer: Sendable>(
-    on clock: ManualClock, slowly: Bool, since begins: @escaping @Sendable () async -> Bool = { true },
-    isolation: isolated (any Actor)? = #isolation, _ body: () async -> Answer
-) async -> Answer {
-    let ticking = Task {
-        while (try? await Task.sleep(for: .milliseconds(5))) != nil {
-            // Before that time passes too, but no faster than whoever works needs it.
-            if !(await begins()) { try? await Task.sleep(for: .milliseconds(95)) }
-            clock.advance(.milliseconds(250))
-        }
-    }
-    defer { ticking.cancel() }
-    return await body()
 }

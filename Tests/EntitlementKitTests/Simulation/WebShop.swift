@@ -314,13 +314,7 @@ extension KitRig {
     /// Lets time pass from when a page is shown until something is done: what comes before the page is not to be outrun.
     func whileTimePasses<Answer: Sendable>(afterPageOf payer: Payer, _ body: () async -> Answer) async -> Answer {
         let before = await payer.pages.count
-        let ticking = Task { [clock] in
-            while (try? await Task.sleep(for: .milliseconds(2))) != nil {
-                if await payer.pages.count > before { clock.advance(.milliseconds(250)) }
-            }
-        }
-        defer { ticking.cancel() }
-        return await body()
+        return await EntitlementKitTests.whileTimePasses(on: clock, since: { await payer.pages.count > before }, body)
     }
 
     /// Waits until what was to happen by now about checkouts has happened: a test's clock outruns whoever is woken by it.
