@@ -126,7 +126,9 @@ final class Browser {
     ///
     /// The page may make it anew between two requests, or be about to put it where it belongs: a person's hand would wait.
     private func withElement(_ selector: String, _ body: (String) async throws -> Void) async throws {
-        let moving: Set = ["stale element reference", "element click intercepted", "element not interactable"]
+        let moving: Set = [
+            "no such element", "stale element reference", "element click intercepted", "element not interactable",
+        ]
         let end = ContinuousClock.now + .seconds(10)
         while true {
             do {
