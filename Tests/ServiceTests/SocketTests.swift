@@ -1,6 +1,7 @@
 import EntitlementAPI
 import Foundation
 import FoundationNetworking
+import Glibc
 import HTTPServer
 import PostgresClient
 import StoreSimulator
@@ -50,16 +51,22 @@ struct SocketTests {
         configuration.handlerDeadline = .milliseconds(300)
         let server = rig.application.makeServer(configuration)
         try server.start()
-        let url = "http://127.0.0.1:\(try #require(server.boundPort))/v1/customers/c-1/entitlements?min_position=1000"
-        var request = URLRequest(url: try #require(URL(string: url)))
-        request.setValue("Bearer " + rig.admin, forHTTPHeaderField: "Authorization")
-        if isAbandoned { request.timeoutInterval = 0.1 }
-        let answer = try? await URLSession.shared.data(for: request).1 as? HTTPURLResponse
-        #expect(answer?.statusCode == (isAbandoned ? nil : 503))
+        let port = try #require(server.boundPort)
+        let target = "/v1/customers/c-1/entitlements?min_position=1000"
+        var answer: HTTPURLResponse?
+        if isAbandoned {
+            Self.ask(target, key: rig.admin, of: port)
+        } else {
+            var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)\(target)")))
+            request.setValue("Bearer " + rig.admin, forHTTPHeaderField: "Authorization")
+            answer = try await URLSession.shared.data(for: request).1 as? HTTPURLResponse
+            #expect(answer?.statusCode == 503)
+        }
+        var lines: [String] { rig.log.lines.filter { $0.contains(#""message":"request""#) } }
+        while lines.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
         // Long enough for a handler that does not hear that it was given up.
         try await Task.sleep(for: .seconds(2))
         await server.stop(graceSeconds: 1)
-        let lines = rig.log.lines.filter { $0.contains(#""message":"request""#) }
         let line = try #require(lines.first)
         #expect(lines.count == 1, "\(lines)")
         let told = [#""route":"/v1/customers/{id}/entitlements""#, #""status":503"#, "took too long"]
@@ -89,6 +96,24 @@ struct SocketTests {
         try await owner.execute(script: "COMMIT")
         while try await rig.holdings("c-1").isEmpty { try await Task.sleep(for: .milliseconds(5)) }
         await server.stop(graceSeconds: 1)
+    }
+
+    /// Asks for something, and goes without waiting for the answer.
+    private static func ask(_ target: String, key: String, of port: UInt16) {
+        let client = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(client) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        let isConnected = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(client, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        #expect(isConnected)
+        let request = Array("GET \(target) HTTP/1.1\r\nHost: test\r\nAuthorization: Bearer \(key)\r\n\r\n".utf8)
+        #expect(Glibc.send(client, request, request.count, 0) == request.count)
     }
 
     private struct Answer {
