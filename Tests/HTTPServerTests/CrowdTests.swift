@@ -1,5 +1,6 @@
 import Glibc
 import HTTPServer
+import Synchronization
 import Testing
 
 @Suite("HTTP server: more clients than there is room for", .timeLimit(.minutes(2)))
@@ -118,23 +119,27 @@ struct CrowdTests {
     @Test("one address has its limit, unless it is a trusted proxy's", arguments: [false, true])
     func oneAddress(isTrusted: Bool) async throws {
         let latch = Latch()
+        let held = Mutex(0)
         try await withServer(
             configuration { $0.maxConnectionsPerAddress = 2 },
             handler: { request in
-                if request.path == "/held" { await latch.wait() }
+                if request.path == "/held" {
+                    held.withLock { $0 += 1 }
+                    await latch.wait()
+                }
                 return .text(request.path)
             }, trusts: { _ in isTrusted }
         ) { _, port in
-            async let held = offPool {
+            async let answers = offPool {
                 let clients = try (0..<2).map { _ in try HTTPTestClient(port: port) }
                 for client in clients { try client.send("GET /held HTTP/1.1\r\nHost: test\r\n\r\n") }
                 return try clients.map { try $0.readResponse().text }
             }
-            try await Task.sleep(for: .milliseconds(200))
+            while held.withLock({ $0 }) < 2 { try await Task.sleep(for: .milliseconds(1)) }
             let third = try await offPool { try? HTTPTestClient(port: port).get("/third").text }
             #expect(third == (isTrusted ? "/third" : nil))
             await latch.open()
-            #expect(try await held == ["/held", "/held"])
+            #expect(try await answers == ["/held", "/held"])
         }
     }
 

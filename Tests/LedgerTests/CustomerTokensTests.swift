@@ -144,7 +144,7 @@ struct CustomerTokensTests {
         let text = try await tokens.make(try Self.token())
         try await Task.sleep(for: lifetime)
         let late = Task { try await tokens.verify(text, now: Self.noon) }
-        await keys.waitUntilAsked(times: 2)
+        await keys.waitUntilHeld()
         _ = try await stored.rotate(now: Self.noon, endsEarlier: true)
         keys.put(try await stored.read())
         #expect(try await tokens.verify(text, now: Self.noon) == .forged)
@@ -156,7 +156,7 @@ struct CustomerTokensTests {
         try await Task.sleep(for: lifetime)
         keys.holdNext()
         let calledOff = Task { try await tokens.verify(text, now: Self.noon) }
-        await keys.waitUntilAsked(times: 4)
+        await keys.waitUntilHeld()
         calledOff.cancel()
         keys.fail(CancellationError())
         _ = try await calledOff.value
@@ -231,8 +231,8 @@ private final class SlowTokenKeys: TokenKeyStore {
         }?.resume(throwing: error)
     }
 
-    func waitUntilAsked(times: Int) async {
-        while state.withLock({ $0.asked < times }) { try? await Task.sleep(for: .milliseconds(1)) }
+    func waitUntilHeld() async {
+        while state.withLock({ $0.held == nil }) { try? await Task.sleep(for: .milliseconds(1)) }
     }
 
     func read() async throws -> [TokenKey] {

@@ -33,7 +33,8 @@ final class LongWork: Sendable {
     private let queue = DispatchQueue(label: "long work")
     private let limit: Duration
     private let mostWaiting: Int
-    private let waiting = Mutex(0)
+    /// How many wait or run.
+    let waiting = Mutex(0)
 
     /// - Parameters:
     ///   - limit: how long one piece of work may take, once it runs.

@@ -3,7 +3,7 @@ actor Turns {
     private let mostWaiting: Int
     private let refusal: String
     private var isTaken = false
-    private var waiting: [CheckedContinuation<Void, Never>] = []
+    private(set) var waiting: [CheckedContinuation<Void, Never>] = []
 
     /// - Parameter refusal: what those are told who find too many waiting.
     init(mostWaiting: Int, refusal: String) {

@@ -57,7 +57,7 @@ struct LongWorkTests {
 
         let long = LongWork(limit: .seconds(60), mostWaiting: 2)
         let unwanted = (0..<2).map { _ in Task { await Self.refusal { try await long.run(endless) } } }
-        try await Task.sleep(for: .milliseconds(50))
+        while long.waiting.withLock({ $0 }) < 2 { try await Task.sleep(for: .milliseconds(1)) }
         #expect(await Self.refusal { try await long.run { _ in } } == "unavailable")
         for task in unwanted { task.cancel() }
         for task in unwanted { #expect(await task.value == "CancellationError") }
@@ -94,9 +94,11 @@ struct LongWorkTests {
             counts.state.withLock { $0 = ($0.running - 1, $0.most, $0.done + 1) }
         }
         var tasks: [Task<String, Never>] = []
-        for _ in 0..<5 {
+        for number in 0..<5 {
             tasks.append(Task { await Self.refusal { try await turns.run(work) } })
-            try await Task.sleep(for: .milliseconds(10))
+            // The first works, and each that follows waits, before the next comes.
+            while counts.state.withLock({ $0.running }) == 0 { try await Task.sleep(for: .milliseconds(1)) }
+            while await turns.waiting.count < number { try await Task.sleep(for: .milliseconds(1)) }
         }
         #expect(await Self.refusal { try await turns.run(work) } == "unavailable")
         tasks[2].cancel()
