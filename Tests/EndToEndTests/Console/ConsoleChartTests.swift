@@ -153,7 +153,8 @@ struct ConsoleChartTests {
             let (made, due) = (over("made_of_due"), over("due"))
             let share = try await browser.text("[data-figure='renewals.share'] .big") ?? ""
             let percent = (Double(made) / Double(max(due, 1)) * 1000).rounded() / 10
-            #expect(due > 0 && share.hasPrefix("\(percent.formatted(.number.grouping(.never))) %"), "\(share)")
+            let format = FloatingPointFormatStyle<Double>(locale: Locale(identifier: "en_US_POSIX")).grouping(.never)
+            #expect(due > 0 && share.hasPrefix("\(percent.formatted(format)) %"), "\(share)")
             let rises = try await browser.text("[data-figure='renewals.share']") ?? ""
             #expect(rises.contains("the share of the last 60 days may rise"), "\(rises)")
             // What stands is told as of the end of what is over.
