@@ -275,15 +275,21 @@ struct ConsoleTruthTests {
     func present() async throws {
         try await ConsoleStage.with { stage in
             let browser = stage.browser
+            // By itself the page comes by each half minute, which would hide that it has waited for the end.
+            try await browser.runFirst(
+                """
+                const every = window.setInterval;
+                window.isHeld = true;
+                window.setInterval = (work, wait) => every(() => { if (!window.isHeld) work(); }, wait);
+                """)
             try await stage.signIn()
-            let end = Int64(Date().timeIntervalSince1970 * 1000) + 20_000
+            let end = Int64(Date().timeIntervalSince1970 * 1000) + 30_000
             let until = Timestamp(milliseconds: end)
             try await order(
                 stage, "leaving", "grant", "{\"entitlement\":\"premium\",\"until\":\"\(until)\",\"reason\":\"r\"}")
             try await stage.show("leaving")
             try await browser.wait("#answer", says: "They have premium until")
             try await browser.wait("#answer", says: "They have had no premium since")
-            #expect(Int64(Date().timeIntervalSince1970 * 1000) < end + 8_000, "long before the next refresh")
             // Asked for again, the same is not put into the live region again.
             try await stage.settle()
             try await browser.run(
@@ -298,7 +304,8 @@ struct ConsoleTruthTests {
             try await stage.settle()
             #expect(try await browser.run("return window.changes") as? NSNumber == 0)
             // Ten minutes later nobody has moved anything, and the timer of the page comes by.
-            try await browser.run("const real = Date.now; window.real = real; Date.now = () => real() + 660000")
+            try await browser.run(
+                "window.isHeld = false; const real = Date.now; window.real = real; Date.now = () => real() + 660000")
             try await browser.wait("#stale", says: "may be so no more")
             try await browser.run("Date.now = window.real; document.querySelector('#ask-again').click()")
             try await browser.wait("document.querySelector('#stale').hidden")
@@ -337,6 +344,7 @@ struct ConsoleTruthTests {
             try await browser.press(Browser.Keys.enter)
             try await browser.wait("decodeURIComponent(location.hash).includes('known_at=\(day)T00:00:00.000Z')")
             // It is said as people say it.
+            try await browser.wait("#moment", says: "as known at ")
             let moment = try await browser.text("#moment") ?? ""
             #expect(moment.contains("as known at ") && !moment.contains("T00:00"), "\(moment)")
             try await stage.expectCleanConsole()
