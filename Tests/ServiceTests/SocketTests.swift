@@ -45,7 +45,7 @@ struct SocketTests {
         arguments: [false, true])
     func countedOnce(isAbandoned: Bool) async throws {
         var limits = Application.Limits()
-        limits.positionWait = .milliseconds(1500)
+        limits.positionWait = .seconds(3)
         let rig = try await ServiceRig.make(limits: limits)
         var configuration = HTTPServerConfiguration(port: 0)
         configuration.handlerDeadline = .milliseconds(300)
@@ -65,7 +65,7 @@ struct SocketTests {
         var lines: [String] { rig.log.lines.filter { $0.contains(#""message":"request""#) } }
         while lines.isEmpty { try await Task.sleep(for: .milliseconds(5)) }
         // Long enough for a handler that does not hear that it was given up.
-        try await Task.sleep(for: .seconds(2))
+        try await Task.sleep(for: limits.positionWait + .milliseconds(500))
         await server.stop(graceSeconds: 1)
         let line = try #require(lines.first)
         #expect(lines.count == 1, "\(lines)")
