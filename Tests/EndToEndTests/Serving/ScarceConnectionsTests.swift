@@ -91,7 +91,7 @@ struct ScarceConnectionsTests {
         #expect(try await ServiceProcess.start(installation).stop() == 0)
         let key = try await installation.adminKey()
         let service = try await ServiceProcess.start(installation)
-        let client = HTTPClient(service.url)
+        let client = HTTPClient(service.url, attempts: 1)
         #expect(try await client.readiness(toBe: 200).status == 200)
         // The connection that has appended nothing yet says what every session begins with, or what becomes of its plans.
         try await superuser.execute(
@@ -103,7 +103,10 @@ struct ScarceConnectionsTests {
         let words = "could be made that appends"
         let refused = try await client.readiness(toBe: 503, with: words)
         #expect(refused.status == 503 && refused.text.contains(words), "\(refused.text)")
-        #expect(service.logText.contains("there is no connection that appends"), "\(service.logText)")
+        let told = "there is no connection that appends"
+        let end = ContinuousClock.now + .seconds(60)
+        while !service.logText.contains(told), .now < end { try await Task.sleep(for: .milliseconds(50)) }
+        #expect(service.logText.contains(told), "\(service.logText)")
         try await superuser.execute(script: "ALTER ROLE server CONNECTION LIMIT -1")
         #expect(try await client.readiness(toBe: 200).status == 200)
         #expect(try await Self.grant(client, key, to: "ann") == 200)
