@@ -140,7 +140,10 @@ struct BackupTests {
         try await service.runWithAllSignals()
         defer { if service.endStatus == nil { kill(service.processIdentifier, SIGKILL) } }
         // It says what it waits for.
-        let said = String(decoding: errors.fileHandleForReading.availableData, as: UTF8.self)
+        var said = ""
+        while !said.contains("PostgreSQL"), case let chunk = errors.fileHandleForReading.availableData, !chunk.isEmpty {
+            said += String(decoding: chunk, as: UTF8.self)
+        }
         #expect(said.contains("waiting for another process, which starts or stops PostgreSQL"), "\(said)")
         let told = ContinuousClock.now
         kill(service.processIdentifier, SIGTERM)
