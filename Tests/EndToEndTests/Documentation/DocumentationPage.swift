@@ -55,20 +55,30 @@ enum DocumentationPage {
         return (process.waitForEnd(), text)
     }
 
-    /// A port that was free a moment ago.
+    /// A free port that nothing takes by itself, and that no test process beside this one is given while this one runs.
     static func freePort() throws -> UInt16 {
+        // Below those that the system gives to connections, and those of `NetworkServer`.
+        try #require((UInt16(10_000)..<20_000).shuffled().first { isTaken($0) && isFree($0) })
+    }
+
+    /// Whether this process has a port for itself from now on: the lock ends with the process.
+    private static func isTaken(_ port: UInt16) -> Bool {
+        let file = ScratchSpace.directory.appending(path: "port-\(port).lock").path()
+        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        return descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0
+    }
+
+    private static func isFree(_ port: UInt16) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+        return withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
             }
         }
-        try #require(isBound)
-        return UInt16(bigEndian: address.sin_port)
     }
 }
