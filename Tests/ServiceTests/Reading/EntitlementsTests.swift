@@ -236,7 +236,6 @@ struct EntitlementsTests {
         }
     }
 
-
     @Test("an id that no customer can have is refused, an unknown parameter ignored")
     func malformedIdentifier() async throws {
         let rig = try await ServiceRig.make()
