@@ -22,10 +22,9 @@ missing_packages() {
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import jwcrypto' 2>/dev/null || echo python3-jwcrypto
     # Makes the virtual environments of an example of docs/receivers, and of deploy/validate-answers.
     [[ ${1:-} != tests ]] || /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
-    # The console is tested in a real browser.
-    if [[ ${1:-} == tests ]]; then
-        command -v chromium >/dev/null || echo chromium
-        command -v chromedriver >/dev/null || echo chromium-driver
+    # The console is tested in a real browser, by a driver of the same version.
+    if [[ ${1:-} == tests ]] && ! { command -v chromium-headless-shell && command -v chromedriver; } >/dev/null; then
+        printf '%s\n' chromium-headless-shell chromium-driver
     fi
     if [[ ${1:-} == bench ]]; then
         command -v wrk >/dev/null || echo wrk

@@ -3,7 +3,7 @@ import OutgoingHTTP
 import TestSupport
 import Testing
 
-/// A headless Chromium, spoken to by WebDriver.
+/// A headless Chromium, spoken to by WebDriver; the one without a window's parts, which starts in a fifth of the time.
 ///
 /// One at a time: it takes a core and some hundred megabytes.
 final class Browser {
@@ -41,7 +41,7 @@ final class Browser {
             let base = try #require(URL(string: "http://127.0.0.1:\(port)"))
             // As root it has no sandbox; the pages are our own.
             var arguments = [
-                "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
                 "--window-size=\(width),\(height)", "--disable-background-networking", "--disable-component-update",
                 "--no-first-run",
             ]
@@ -49,7 +49,7 @@ final class Browser {
             let options: [String: Any] = [
                 "capabilities": [
                     "alwaysMatch": [
-                        "goog:chromeOptions": ["binary": "/usr/bin/chromium", "args": arguments],
+                        "goog:chromeOptions": ["binary": "/usr/bin/chromium-headless-shell", "args": arguments],
                         "goog:loggingPrefs": ["browser": "ALL", "performance": recordsRequests ? "ALL" : "OFF"],
                     ]
                 ]
