@@ -27,7 +27,12 @@ struct TimeTests {
 
     @Test("time that passes while an alarm is being set does not put it off")
     func alarmBeingSet() async {
-        let rig = KitRig(day: 29.99, bound: .seconds(90 * 86_400)) { $0.all = [Statements.transaction("1")] }
+        // What the server says the time is would be an hour old, were the app suspended while its answer is read.
+        let rig = KitRig(day: 29.99, bound: .seconds(90 * 86_400)) {
+            $0.all = [Statements.transaction("1")]
+        } server: {
+            $0.mood = .unreachable
+        }
         // As for an app that is suspended right then, and goes on after the subscription has ended, 864 s from now.
         let wasSuspended = Mutex(false)
         rig.clock.setBeforeSleep { [clock = rig.clock] uptime in
@@ -103,6 +108,8 @@ struct TimeTests {
         rig.device.edit { $0.current = [] }
         rig.clock.advance(days: 8)
         await rig.waitUntilGives(false, "forever")
+        // What was asked as time passed has failed by then: a refresh that comes meanwhile fails with it.
+        await rig.store.settled()
         rig.server.edit { $0.mood = .answers }
         _ = await rig.store.refresh()
         #expect(await rig.gives("forever"))
