@@ -136,6 +136,11 @@ struct ScarceConnectionsTests {
         try await superuser.execute(script: "ROLLBACK PREPARED 'forgotten'")
         #expect(try await client.readiness(toBe: 200).status == 200)
         #expect(try await Self.grant(client, key, to: "bob") == 200)
+        // That it is over is noted behind the service.
+        let end = ContinuousClock.now + .seconds(60)
+        while try await installation.rightful("status").contains(words), .now < end {
+            try await Task.sleep(for: .milliseconds(200))
+        }
         #expect(try await !installation.rightful("status").contains(words))
         #expect(service.stop() == 0)
     }
