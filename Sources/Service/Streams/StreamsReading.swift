@@ -48,9 +48,16 @@ package struct StreamsReading: Sendable {
                 StreamsDocument.Sweep.Gap(
                     from: $0.from, until: $0.until, read: reading?.standing.read ?? 0, lastError: reading?.lastError)
             }
-            let isRunning = standing?.isHeld == true || gap != nil && reading?.isHeld == true
             let lastError = standing?.lastError ?? gap?.lastError
-            let state: StreamsDocument.Sweep.State = isRunning ? .running : lastError == nil ? .idle : .failed
+            let state: StreamsDocument.Sweep.State
+            if standing?.isHeld == true {
+                state = .running
+            } else if lastError != nil {
+                // Also while everything is being read: whoever reads it waits for hours for a Stripe that does not answer.
+                state = .failed
+            } else {
+                state = gap != nil && reading?.isHeld == true ? .running : .idle
+            }
             return StreamsDocument.Item(
                 app: nil, environment: environment, source: "stripe", lastHeardAt: standing?.lastHeardAt,
                 silent: standing?.isSilent(at: now) ?? false, overdue: 0, oldestOverdueAt: nil,

@@ -17,6 +17,9 @@ package struct StripeSweep: Sendable {
     /// When it looks whether everything is to be read.
     private static let listIntervals = Repetition(
         regular: .seconds(10), elsewhere: .seconds(10), retry: .seconds(30), longestRetry: .seconds(900))
+    /// When the metrics are told how the streams stand, whatever else is under way.
+    private static let gaugeIntervals = Repetition(
+        regular: .seconds(10), elsewhere: .seconds(10), retry: .seconds(10), longestRetry: .seconds(10))
 
     /// What a sweep came to.
     struct Report: Sendable, Hashable {
@@ -67,7 +70,15 @@ package struct StripeSweep: Sendable {
                     }
                 }
             }
+            group.addTask {
+                await Self.gaugeIntervals.run { (try? await noteStandings()) == nil ? .failed : .done }
+            }
         }
+    }
+
+    /// Tells the metrics how the streams stand.
+    func noteStandings() async throws {
+        ingestion.metrics.note(try await register.standings(), at: ingestion.now())
     }
 
     // MARK: - What no event tells any more
@@ -76,7 +87,6 @@ package struct StripeSweep: Sendable {
     func fillGap(_ client: StripeClient) async throws -> Repetition.Outcome {
         let name: [(String, LogValue)] = [("environment", .string(client.environment.rawValue))]
         let standings = try await register.standings()
-        ingestion.metrics.note(standings, at: ingestion.now())
         guard standings.contains(where: { $0.environment == client.environment && $0.gap != nil }) else { return .done }
         guard let report = try await lists(client).run() else { return .elsewhere }
         let standing = report.standing

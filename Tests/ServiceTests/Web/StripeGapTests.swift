@@ -58,8 +58,6 @@ struct StripeGapTests {
         // A further sweep of events does not close it.
         await #expect(throws: (any Error).self) { try await rig.sweep() }
         #expect(try await rig.stream()?["sweep"]?["completed_until"] == .string(known))
-        let metrics = try await rig.rig.get("/metrics").text
-        #expect(metrics.contains(#"rightful_sweep_failing{environment="production",source="stripe"}"#), "\(metrics)")
         rig.account.failAlways(nil, about: "refunds")
         try await rig.sweep()
         let after = try await rig.stream()?["sweep"]
@@ -67,6 +65,23 @@ struct StripeGapTests {
         let periods = try await rig.rig.get("/v1/subscriptions/\(original)").json["periods"]
         #expect(periods?[0]?["revoked_at"] != .null, "the refund was made while nobody looked")
         #expect(try await rig.stripe.access("c-2") == ["web_checkout expired"])
+        await rig.stop()
+    }
+
+    @Test("a Stripe that fails is told while somebody is at reading everything, and to Prometheus")
+    func failsMeanwhile() async throws {
+        let rig = try await StripeAccountRig()
+        rig.account.failAlways(.status(403), about: "sessions")
+        await #expect(throws: (any Error).self) { try await rig.sweep() }
+        let reader = WebImportRegister(
+            pool: rig.rig.pool, environment: .production, ownerMetadata: nil, holder: "another")
+        #expect(try await reader.begin() != nil)
+        rig.account.failAlways(.status(500))
+        await #expect(throws: (any Error).self) { try await rig.sweep() }
+        #expect(try await rig.stream()?["sweep"]?["state"] == .string("failed"))
+        try await #require(rig.rig.stripeSweep).noteStandings()
+        let metrics = try await rig.rig.get("/metrics").text
+        #expect(metrics.contains(#"rightful_sweep_failing{environment="production",source="stripe"} 1"#), "\(metrics)")
         await rig.stop()
     }
 
