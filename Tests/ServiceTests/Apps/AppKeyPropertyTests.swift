@@ -15,7 +15,7 @@ struct AppKeyPropertyTests {
     /// somebody who is new in the app.
     @Test(
         "a key of one app is answered as by a ledger to which nothing of the other was ever told",
-        arguments: Set(Campaign.seeds(3)).union([10, 28]).sorted()
+        arguments: Set(Campaign.seeds(1)).union([10, 28]).sorted()
     )
     func sameAnswers(seed: UInt64) async throws {
         var world = try await TwoApps(seed: seed)
