@@ -9,7 +9,7 @@ enum Version {
 /// The pages of `--help`.
 enum Help {
     static func overview(_ commands: [any Command.Type]) -> String {
-        let rows = commands.map { (synopsis($0.usage), $0.usage.summary) }
+        let rows = commands.map { [synopsis($0.usage), $0.usage.summary] }
         return """
             rightful: a self-hosted entitlement ledger for apps that sell through StoreKit 2.
 
@@ -18,7 +18,7 @@ enum Help {
             \(columns(rows))
 
             Every command takes:
-            \(columns(CommandUsage.common.map { (label($0), $0.help) }))
+            \(columns(CommandUsage.common.map { [label($0), $0.help] }))
 
             `rightful COMMAND --help` says more; `rightful --version` shows the version.
             Exit status: 0 done, 1 failed (one line on standard error says why), 2 wrong usage.
@@ -29,7 +29,7 @@ enum Help {
     static func page(_ usage: CommandUsage) -> String {
         var text = "Usage: rightful \(synopsis(usage)) [OPTIONS]\n\n\(usage.summary)\n"
         if !usage.details.isEmpty { text += "\n\(usage.details)\n" }
-        return text + "\n" + columns(usage.allOptions.map { (label($0), $0.help) }) + "\n"
+        return text + "\n" + columns(usage.allOptions.map { [label($0), $0.help] }) + "\n"
     }
 
     private static func synopsis(_ usage: CommandUsage) -> String {
@@ -40,10 +40,7 @@ enum Help {
         [option.name, option.value].compactMap(\.self).joined(separator: " ")
     }
 
-    private static func columns(_ rows: [(String, String)]) -> String {
-        let width = (rows.map(\.0.count).max() ?? 0) + 2
-        return rows.map { left, right in
-            "  " + left + String(repeating: " ", count: width - left.count) + right
-        }.joined(separator: "\n")
+    private static func columns(_ rows: [[String]]) -> String {
+        TextTable(rows).lines.map { "  " + $0 }.joined(separator: "\n")
     }
 }

@@ -94,10 +94,7 @@ extension StatusDocument {
                 ))
         }
         if let attention { rows += concerns(attention, head: ledger?.position ?? 0) }
-        let width = rows.map(\.0.count).max() ?? 0
-        return rows.map { name, text in
-            name + String(repeating: " ", count: width - name.count) + "  " + text + "\n"
-        }.joined()
+        return TextTable(rows.map { [$0.0, $0.1] }).text
     }
 
     /// What to do about a connection that somebody on the way could read and change.

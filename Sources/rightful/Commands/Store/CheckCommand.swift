@@ -217,19 +217,16 @@ private struct CheckResult: Sendable {
 
     /// For people: the ledger before, the store, and the ledger now, side by side.
     var text: String {
-        let before = Column("ledger before", document.before.ledger)
-        let after = Column("ledger now", document.after.ledger)
-        let columns = [before, Column("store", document.before.store), after, Column("devices alone", device)]
+        let columns = [
+            ["", "state", "product", "until", "revoked", "renews"],
+            Self.column("ledger before", document.before.ledger),
+            Self.column("store", document.before.store), Self.column("ledger now", document.after.ledger),
+            Self.column("devices alone", device),
+        ]
         var lines = [
             "\(document.originalTransactionID) (\(document.app ?? "Stripe"), \(document.environment.rawValue))"
         ]
-        let names = ["", "state", "product", "until", "revoked", "renews"]
-        for (index, name) in names.enumerated() {
-            let cells = columns.map { column in
-                column.cells[index].padding(toLength: max(column.width, 1))
-            }
-            lines.append("  " + name.padding(toLength: 8) + " " + cells.joined(separator: "  "))
-        }
+        lines += TextTable(columns[0].indices.map { row in columns.map { $0[row] } }).lines.map { "  " + $0 }
         let events = document.recorded.map { "\($0.position)" }.joined(separator: ", ")
         let isKnown = document.before.store != nil
         lines.append(
@@ -243,45 +240,32 @@ private struct CheckResult: Sendable {
             lines.append(
                 agrees ? "  the ledger reads as the store says" : "  the ledger reads otherwise than the store says")
         }
-        return lines.map { $0.trimmedAtEnd + "\n" }.joined()
+        return lines.map { $0 + "\n" }.joined()
     }
 
-    private struct Column {
-        let cells: [String]
-        var width: Int { cells.map(\.count).max() ?? 0 }
-
-        init(_ title: String, _ known: SubscriptionDocument?) {
-            let period = known?.periods.last
-            cells = [
-                title, known?.state?.rawValue ?? "-", known?.productID ?? period?.productID ?? "-",
-                period?.endsAt?.description ?? "-", period?.revokedAt?.description ?? "-", Self.word(known?.willRenew),
-            ]
-        }
-
-        init(_ title: String, _ said: StoreCheckDocument.StoreWord?) {
-            cells = [
-                title, said?.state?.rawValue ?? said?.status.map { "status \($0)" } ?? said?.stripeStatus ?? "-",
-                said?.productID ?? "-",
-                (said?.revokedAt ?? said?.expiresAt)?.description ?? "-", said?.revokedAt?.description ?? "-",
-                Self.word(said?.willRenew),
-            ]
-        }
-
-        init(_ title: String, _ said: TransactionFact?) {
-            cells = [
-                title, "-", said?.productID ?? "-", said?.expiresDate?.description ?? "-",
-                said?.revocation?.date.description ?? "-", "-",
-            ]
-        }
-
-        private static func word(_ value: Bool?) -> String { value.map { $0 ? "yes" : "no" } ?? "-" }
-    }
-}
-
-extension String {
-    fileprivate func padding(toLength length: Int) -> String {
-        self + String(repeating: " ", count: max(0, length - count))
+    private static func column(_ title: String, _ known: SubscriptionDocument?) -> [String] {
+        let period = known?.periods.last
+        return [
+            title, known?.state?.rawValue ?? "-", known?.productID ?? period?.productID ?? "-",
+            period?.endsAt?.description ?? "-", period?.revokedAt?.description ?? "-", word(known?.willRenew),
+        ]
     }
 
-    fileprivate var trimmedAtEnd: String { String(reversed().drop { $0 == " " }.reversed()) }
+    private static func column(_ title: String, _ said: StoreCheckDocument.StoreWord?) -> [String] {
+        [
+            title, said?.state?.rawValue ?? said?.status.map { "status \($0)" } ?? said?.stripeStatus ?? "-",
+            said?.productID ?? "-",
+            (said?.revokedAt ?? said?.expiresAt)?.description ?? "-", said?.revokedAt?.description ?? "-",
+            word(said?.willRenew),
+        ]
+    }
+
+    private static func column(_ title: String, _ said: TransactionFact?) -> [String] {
+        [
+            title, "-", said?.productID ?? "-", said?.expiresDate?.description ?? "-",
+            said?.revocation?.date.description ?? "-", "-",
+        ]
+    }
+
+    private static func word(_ value: Bool?) -> String { value.map { $0 ? "yes" : "no" } ?? "-" }
 }

@@ -108,13 +108,8 @@ struct DriftCommand: Command {
         var text =
             "\(query.environment.rawValue): unexplained = \(page.unexplained)\(left), up to position \(page.readTo)\n"
         guard !cells.isEmpty else { return text + "no such differences\n" }
-        let rows = [heading] + cells
-        let widths = heading.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
-        for (number, row) in rows.enumerated() {
-            let line = zip(row, widths).map { cell, width in
-                cell + String(repeating: " ", count: width - cell.count)
-            }.joined(separator: "  ")
-            text += String(line.reversed().drop { $0 == " " }.reversed()) + "\n"
+        for (number, line) in TextTable([heading] + cells).lines.enumerated() {
+            text += line + "\n"
             if number > 0 { text += "    \(page.items[number - 1].cause.sentence)\n" }
         }
         if page.hasMore { text += "there are more: --after \(page.nextAfter)\n" }
