@@ -15,9 +15,7 @@ package enum JSONText {
             switch scalar {
             case "\"": quoted += "\\\""
             case "\\": quoted += "\\\\"
-            case _ where scalar.isControl:
-                let hex = String(scalar.value, radix: 16)
-                quoted += "\\u" + String(repeating: "0", count: 4 - hex.count) + hex
+            case _ where scalar.isControl: quoted += "\\u" + Hexadecimal.text(scalar.value, digits: 4)
             default: quoted.unicodeScalars.append(scalar)
             }
         }
@@ -147,13 +145,7 @@ package enum JSONText {
         }
         var unit: UInt16 = 0
         for digit in text[(index + 2)..<(index + 6)] {
-            let value: UInt8
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = digit - UInt8(ascii: "a") + 10
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): value = digit - UInt8(ascii: "A") + 10
-            default: return nil
-            }
+            guard let value = Hexadecimal.value(digit) else { return nil }
             unit = unit << 4 | UInt16(value)
         }
         return unit

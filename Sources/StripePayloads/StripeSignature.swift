@@ -91,19 +91,7 @@ package struct StripeSignature: Hashable, Sendable {
 
     /// What is written in hex; nothing, which matches nothing, where it is not 32 bytes of it.
     private static func code(_ text: Substring) -> [UInt8] {
-        guard text.utf8.count == 64 else { return [] }
-        let digits = text.utf8.map { digit -> UInt8? in
-            switch digit {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
-            default: nil
-            }
-        }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return [] }
-            bytes.append(high << 4 | low)
-        }
-        return bytes
+        guard text.utf8.count == 64, Hexadecimal.isLowercase(text) else { return [] }
+        return Hexadecimal.bytes(text) ?? []
     }
 }

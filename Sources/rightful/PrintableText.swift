@@ -13,8 +13,7 @@ extension [UInt8] {
                 text.unicodeScalars.append(scalar)
                 continue
             }
-            let digits = String(scalar.value, radix: 16)
-            text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            text += "\\u" + Hexadecimal.text(scalar.value, digits: 4)
         }
         return Array(text.utf8)
     }

@@ -38,9 +38,7 @@ package struct CustomerID: Hashable, Sendable {
             case 8, 13, 18, 23:
                 if byte != UInt8(ascii: "-") { return false }
             default:
-                let isHex =
-                    (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
-                if !isHex { return false }
+                if Hexadecimal.value(byte) == nil { return false }
             }
         }
         return true

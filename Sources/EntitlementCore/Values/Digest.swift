@@ -39,14 +39,5 @@ package struct Digest: Hashable, Comparable, Sendable {
 
     package func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
 
-    package var hex: String {
-        let digits = Array("0123456789abcdef".utf8)
-        var text = [UInt8]()
-        text.reserveCapacity(64)
-        for byte in bytes {
-            text.append(digits[Int(byte >> 4)])
-            text.append(digits[Int(byte & 15)])
-        }
-        return String(decoding: text, as: UTF8.self)
-    }
+    package var hex: String { Hexadecimal.text(bytes) }
 }

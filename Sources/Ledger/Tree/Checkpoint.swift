@@ -152,12 +152,7 @@ package struct LogVerifier: Sendable, Hashable {
         Array(SHA256.hash(Array(name.utf8) + [0x0A, Self.algorithm] + publicKey).prefix(4))
     }
 
-    private var hexID: String {
-        id.map { byte in
-            let hex = String(byte, radix: 16)
-            return hex.count == 1 ? "0" + hex : hex
-        }.joined()
-    }
+    private var hexID: String { Hexadecimal.text(id) }
 
     /// The key as it is published: `name+hash+key`.
     package var text: String { "\(name)+\(hexID)+\(Base64.encode([Self.algorithm] + publicKey))" }

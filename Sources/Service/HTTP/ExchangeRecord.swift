@@ -1,3 +1,4 @@
+import EntitlementCore
 import HTTPServer
 
 /// What is written down of a request: nothing that says whose it is about.
@@ -18,9 +19,7 @@ struct ExchangeRecord: Sendable {
         method = Self.knownMethods.contains(head.method) ? head.method : "other"
         receivedAt = head.receivedAt
         refusal = RefusalShape(path: head.path)
-        let random = UInt64.random(in: .min ... .max)
-        let digits = String(random, radix: 16)
-        id = "req_" + String(repeating: "0", count: 16 - digits.count) + digits
+        id = "req_" + Hexadecimal.text(UInt64.random(in: .min ... .max), digits: 16)
     }
 
     private static let knownMethods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]

@@ -171,13 +171,7 @@ extension CustomerExportDocument.Event {
 extension Digest {
     /// Reads 64 hexadecimal digits.
     fileprivate init?(hex: String) {
-        let digits = hex.utf8.map { Character(UnicodeScalar($0)).hexDigitValue }
-        guard digits.count == 64 else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: 64, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return nil }
-            bytes.append(UInt8(high * 16 + low))
-        }
+        guard let bytes = Hexadecimal.bytes(hex) else { return nil }
         self.init(bytes)
     }
 }

@@ -71,13 +71,9 @@ package struct WebhookMessage: Sendable {
 
     /// What table `webhook_message` has for what receivers know a message by; `nil` for what can be none.
     package static func stored(_ id: String) -> String? {
-        let digits = id.dropFirst(prefix.count).utf8
-        guard id.hasPrefix(prefix), digits.count == 32 else { return nil }
-        let isHex = digits.allSatisfy { byte in
-            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-                || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
-        }
-        return isHex ? String(decoding: digits, as: UTF8.self) : nil
+        let digits = id.dropFirst(prefix.count)
+        guard id.hasPrefix(prefix), digits.utf8.count == 32, Hexadecimal.isLowercase(digits) else { return nil }
+        return String(digits)
     }
 
     /// The headers of an attempt (Standard Webhooks, "Webhook headers").

@@ -53,9 +53,8 @@ enum WebEvidence {
     /// As JSON escapes it by its number, one for each code unit of UTF-16.
     private static func escaped(_ scalar: Unicode.Scalar) -> String {
         String(scalar).utf16.map { unit in
-            let digits = String(unit, radix: 16)
-            let padded = String(repeating: "0", count: 4 - digits.count) + digits
-            return #"\\\\u"# + padded.map { $0.isLetter ? "[\($0)\($0.uppercased())]" : String($0) }.joined()
+            let digits = Hexadecimal.text(unit, digits: 4)
+            return #"\\\\u"# + digits.map { $0.isLetter ? "[\($0)\($0.uppercased())]" : String($0) }.joined()
         }.joined()
     }
 
