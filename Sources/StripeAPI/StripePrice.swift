@@ -1,5 +1,4 @@
 package import AppStorePayloads
-import Foundation
 import StripePayloads
 
 /// What something costs on the web: `GET /v1/prices/{id}`.
@@ -21,12 +20,8 @@ package struct StripePrice: Hashable, Sendable {
 
     /// The request that reads a price.
     package static func request(_ id: String) -> StripeRequest {
-        .get("/v1/prices/\(id.addingPercentEncoding(withAllowedCharacters: plain) ?? "")")
+        .get("/v1/prices/\(StripeLookup.escaped(id))")
     }
-
-    /// Stripe's own ids have nothing to escape, and one that was mistyped must not lead elsewhere.
-    private static let plain = CharacterSet(
-        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
     /// - Throws: `PayloadError` for what is no price.
     package init(answer body: [UInt8]) throws(PayloadError) {

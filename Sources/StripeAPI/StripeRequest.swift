@@ -1,4 +1,4 @@
-import Foundation
+import EntitlementCore
 package import StripePayloads
 
 /// A request to Stripe's API, before it is sent.
@@ -55,7 +55,7 @@ package struct StripeRequest: Sendable, Hashable {
     /// The form, as it is sent; `nil` where there is none.
     var body: [UInt8]? {
         guard case .post(let form, _) = kind else { return nil }
-        let pairs = form.map { Self.escapingBrackets(Self.escaped($0.name, "[]")) + "=" + Self.escaped($0.value) }
+        let pairs = form.map { PercentEncoding.text($0.name) + "=" + PercentEncoding.text($0.value) }
         return Array(pairs.joined(separator: "&").utf8)
     }
 
@@ -92,11 +92,5 @@ package struct StripeRequest: Sendable, Hashable {
 
     private static func escapingBrackets(_ text: String) -> String {
         text.replacing("[", with: "%5B").replacing("]", with: "%5D")
-    }
-
-    /// As `application/x-www-form-urlencoded` has it.
-    private static func escaped(_ text: String, _ alsoPlain: String = "") -> String {
-        let plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~" + alsoPlain
-        return text.addingPercentEncoding(withAllowedCharacters: CharacterSet(charactersIn: plain)) ?? ""
     }
 }

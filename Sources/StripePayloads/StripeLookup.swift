@@ -1,5 +1,5 @@
 import AppStorePayloads
-import Foundation
+import EntitlementCore
 
 /// Something that is to be read from Stripe's API.
 ///
@@ -92,12 +92,7 @@ package enum StripeLookup: Hashable, Sendable {
     }
 
     /// An id as a part of a path or a query; Stripe's own have nothing to escape, and a forged one must not lead elsewhere.
-    static func escaped(_ id: String) -> String {
-        id.addingPercentEncoding(withAllowedCharacters: plain) ?? ""
-    }
-
-    private static let plain = CharacterSet(
-        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+    package static func escaped(_ id: String) -> String { PercentEncoding.text(id, leaving: "-_") }
 }
 
 /// A look-up that an event calls for.

@@ -1,3 +1,4 @@
+import EntitlementCore
 import Foundation
 
 /// A request to the App Store Server API, before it is signed and sent.
@@ -33,7 +34,7 @@ package struct StoreAPIRequest: Sendable, Equatable {
         isRepeatable: Bool = true
     ) {
         self.method = method
-        self.path = path.map { "/" + Self.encoded($0) }.joined()
+        self.path = path.map { "/" + PercentEncoding.text($0) }.joined()
         self.query = query
         self.body = body
         self.limit = limit
@@ -43,16 +44,9 @@ package struct StoreAPIRequest: Sendable, Equatable {
     /// Path and query, percent-encoded.
     package var target: String {
         guard !query.isEmpty else { return path }
-        return path + "?" + query.map { Self.encoded($0.name) + "=" + Self.encoded($0.value) }.joined(separator: "&")
+        return path + "?"
+            + query.map { PercentEncoding.text($0.name) + "=" + PercentEncoding.text($0.value) }.joined(separator: "&")
     }
-
-    /// Everything but letters, digits and what never means anything in a URL.
-    private static func encoded(_ text: String) -> String {
-        text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? ""
-    }
-
-    private static let unreserved = CharacterSet(
-        charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 }
 
 /// A request with what reads its answer.

@@ -1,3 +1,4 @@
+import EntitlementCore
 public import Foundation
 
 #if canImport(FoundationNetworking)
@@ -74,15 +75,9 @@ public struct HTTPEntitlementServer: EntitlementServer {
     func request(
         _ path: [String], query: [URLQueryItem] = [], token: String?, body: Data? = nil
     ) throws -> URLRequest {
-        // Everything but letters, digits and what never means anything in a path: an id may hold a slash.
-        let unreserved = CharacterSet(
-            charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-        let encoded = path.compactMap { $0.addingPercentEncoding(withAllowedCharacters: unreserved) }
-        guard encoded.count == path.count, var parts = URLComponents(url: baseURL, resolvingAgainstBaseURL: true) else {
-            throw URLError(.badURL)
-        }
+        guard var parts = URLComponents(url: baseURL, resolvingAgainstBaseURL: true) else { throw URLError(.badURL) }
         while parts.percentEncodedPath.hasSuffix("/") { parts.percentEncodedPath.removeLast() }
-        parts.percentEncodedPath += "/v1/" + encoded.joined(separator: "/")
+        parts.percentEncodedPath += "/v1/" + path.map { PercentEncoding.text($0) }.joined(separator: "/")
         if !query.isEmpty { parts.queryItems = query }
         guard let url = parts.url else { throw URLError(.badURL) }
         var request = URLRequest(url: url)
