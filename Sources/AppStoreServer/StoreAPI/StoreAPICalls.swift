@@ -107,7 +107,7 @@ extension StoreAPICall where Answer == ExtensionAnswer {
     /// Source: Apple, "requestIdentifier": what is sent again because nobody knows what became of it bears the same one.
     package static func extend(_ originalTransactionID: String, by wish: RenewalExtension) throws -> Self {
         let body = ExtensionBody(
-            extendByDays: Int(wish.days), extendReasonCode: Int(wish.reason.rawValue),
+            extendByDays: Int(wish.days), extendReasonCode: Int(wish.reason.code),
             requestIdentifier: wish.requestIdentifier)
         return Self(
             StoreAPIRequest(

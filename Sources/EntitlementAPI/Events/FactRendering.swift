@@ -113,7 +113,7 @@ extension WireValue {
         switch fact.content {
         case .renewalExtension(let wish):
             members["days"] = .int(wish.days)
-            members["reason_code"] = .string(wish.reason.word)
+            members["reason_code"] = .string(wish.reason.rawValue)
             members["request_identifier"] = .string(wish.requestIdentifier)
             members["until"] = WireValue(wish.until)
         case .consumption(let transactionID, let information):

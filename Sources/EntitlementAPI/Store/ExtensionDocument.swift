@@ -1,23 +1,5 @@
 package import EntitlementCore
 
-/// Why a renewal date is moved, as the store has it.
-package enum ExtensionReason: String, Codable, Hashable, Sendable, CaseIterable {
-    case undeclared
-    case customerSatisfaction = "customer_satisfaction"
-    case other
-    case serviceIssue = "service_issue"
-
-    /// The same as the ledger has it.
-    package var fact: RenewalExtension.Reason {
-        switch self {
-        case .undeclared: .undeclared
-        case .customerSatisfaction: .customerSatisfaction
-        case .other: .other
-        case .serviceIssue: .serviceIssue
-        }
-    }
-}
-
 /// Some days that a subscriber is to be given: the body of `…/actions/extend`.
 package struct ExtensionRequest: CommandBody {
     package let days: Int64

@@ -8,7 +8,7 @@ extension CanonicalWriter {
         case .renewalExtension(let wish):
             byte(1)
             integer(wish.days)
-            byte(wish.reason.rawValue)
+            byte(wish.reason.code)
             text(wish.requestIdentifier)
             optional(wish.until) { $0.timestamp($1) }
         case .consumption(let transactionID, let information):
@@ -57,7 +57,7 @@ extension CanonicalReader {
         case 1:
             let days = try integer()
             let code = try byte()
-            guard let reason = RenewalExtension.Reason(rawValue: code) else {
+            guard let reason = ExtensionReason(code: code) else {
                 throw .invalid("an extension's reason of \(code)")
             }
             return .renewalExtension(

@@ -180,7 +180,7 @@ package struct StoreExtension: Sendable {
     ///   - patience: how long the store may take.
     /// - Throws: `StoreExtensionRefusal`, or what reading and appending throw.
     package func send(
-        _ known: Subject, days: Int64, reason: RenewalExtension.Reason, order: StoreRequestOrder, again: Bool,
+        _ known: Subject, days: Int64, reason: ExtensionReason, order: StoreRequestOrder, again: Bool,
         command: Deduplication = .unique, first: Int64? = nil, within patience: Duration, now: Timestamp
     ) async throws -> Outcome {
         guard !known.isForgotten else {
@@ -266,14 +266,14 @@ package struct StoreExtension: Sendable {
 
     /// Says in the log what is about to be asked, or finds that it was said before and nobody knows what came of it.
     private func begin(
-        _ known: Subject, days: Int64, reason: RenewalExtension.Reason, _ order: StoreRequestOrder, again: Bool,
+        _ known: Subject, days: Int64, reason: ExtensionReason, _ order: StoreRequestOrder, again: Bool,
         _ command: Deduplication, now: Timestamp
     ) async throws -> Begun {
         if let (position, recordedAt, wish) = known.dialogue.openExtension {
             guard wish.days == days, wish.reason == reason else {
                 throw StoreExtensionRefusal(
                     .overtaken,
-                    "event \(position) was about to ask for \(wish.days) days (\(wish.reason.word)), and nobody knows "
+                    "event \(position) was about to ask for \(wish.days) days (\(wish.reason.rawValue)), and nobody knows "
                         + "whether the store was asked. Ask for that again first: it is carried out once")
             }
             return Begun(position: position, recordedAt: recordedAt, wish: wish, isOfAnotherCommand: true)
@@ -294,7 +294,7 @@ package struct StoreExtension: Sendable {
             return Begun(position: appended.position, recordedAt: now, wish: wish, wasAsked: false)
         } catch AppendRefusal.conflict {
             let open = try await reader.storeDialogue(about: known.key).openExtension
-            let other = open.map { " by event \($0.position) (\($0.wish.days) days, \($0.wish.reason.word))" } ?? ""
+            let other = open.map { " by event \($0.position) (\($0.wish.days) days, \($0.wish.reason.rawValue))" } ?? ""
             throw StoreExtensionRefusal(
                 .overtaken,
                 "nothing was sent: meanwhile somebody else asked for an extension\(other), or changed whose it is. Look "

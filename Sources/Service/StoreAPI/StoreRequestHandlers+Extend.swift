@@ -37,7 +37,7 @@ extension StoreRequestHandlers {
                 check: try checks.check(of: known.app), writer: writer, reader: context.reader, source: .api)
             let order = StoreRequestOrder(actor: call.actor ?? "", reason: request.reason)
             let outcome = try await extending.send(
-                known, days: request.days, reason: request.reasonCode.fact, order: order, again: request.again,
+                known, days: request.days, reason: request.reasonCode, order: order, again: request.again,
                 command: try context.deduplication(of: call, about: known.customer),
                 first: try await commandKeys.position(of: command, now: context.now()),
                 within: context.limits.storePatience / 2, now: context.now())

@@ -73,7 +73,7 @@ extension SplitMix64 {
             once(in: 2)
             ? .renewalExtension(
                 RenewalExtension(
-                    days: integer(), reason: pick(RenewalExtension.Reason.allCases), requestIdentifier: text(),
+                    days: integer(), reason: pick(ExtensionReason.allCases), requestIdentifier: text(),
                     until: maybe(2) { $0.anyInstant() }))
             : .consumption(
                 transactionID: text(),

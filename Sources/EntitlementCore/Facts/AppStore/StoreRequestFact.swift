@@ -74,32 +74,14 @@ package struct StoreRequestOrder: Hashable, Sendable {
 
 /// Some days that are given to a subscriber.
 package struct RenewalExtension: Hashable, Sendable {
-    /// Apple's `extendReasonCode`.
-    package enum Reason: UInt8, Hashable, Sendable, CaseIterable {
-        case undeclared = 0
-        case customerSatisfaction = 1
-        case other = 2
-        case serviceIssue = 3
-
-        /// As people write it.
-        package var word: String {
-            switch self {
-            case .undeclared: "undeclared"
-            case .customerSatisfaction: "customer_satisfaction"
-            case .other: "other"
-            case .serviceIssue: "service_issue"
-            }
-        }
-    }
-
     package var days: Int64
-    package var reason: Reason
+    package var reason: ExtensionReason
     /// Under this name the store carries it out once, however often it is sent.
     package var requestIdentifier: String
     /// When the subscription runs out by then, as the store said; `nil` before it has.
     package var until: Timestamp?
 
-    package init(days: Int64, reason: Reason, requestIdentifier: String, until: Timestamp? = nil) {
+    package init(days: Int64, reason: ExtensionReason, requestIdentifier: String, until: Timestamp? = nil) {
         self.days = days
         self.reason = reason
         self.requestIdentifier = requestIdentifier
@@ -112,6 +94,30 @@ package struct RenewalExtension: Hashable, Sendable {
     package static let dayRange: ClosedRange<Int64> = 1...90
     package static let mostWithinYear = 2
     package static let year: Int64 = 365 * Timestamp.millisecondsPerDay
+}
+
+/// Why a renewal date is moved, as the store has it, in the words that people write.
+package enum ExtensionReason: String, Hashable, Sendable, Codable, CaseIterable {
+    case undeclared
+    case customerSatisfaction = "customer_satisfaction"
+    case other
+    case serviceIssue = "service_issue"
+
+    /// Apple's `extendReasonCode`.
+    package var code: UInt8 {
+        switch self {
+        case .undeclared: 0
+        case .customerSatisfaction: 1
+        case .other: 2
+        case .serviceIssue: 3
+        }
+    }
+
+    /// `nil` for what is none of Apple's codes.
+    init?(code: UInt8) {
+        guard let reason = Self.allCases.first(where: { $0.code == code }) else { return nil }
+        self = reason
+    }
 }
 
 /// What the decision about a refund may rest on; it is told with the customer's consent alone.

@@ -12,7 +12,7 @@ struct ExtendCommand: Command {
             CommandUsage.Option("--days", "N", "how many days, 1 to 90"),
             CommandUsage.Option(
                 "--reason-code", "WORD",
-                "the reason as the store has it: one of \(RenewalExtension.Reason.allCases.map(\.word).joined(separator: ", "))"
+                "the reason as the store has it: one of \(ExtensionReason.allCases.map(\.rawValue).joined(separator: ", "))"
             ),
             CommandUsage.environment,
             CommandUsage.Option("--send", nil, "ask the store for it; without this nothing is sent"),
@@ -32,7 +32,7 @@ struct ExtendCommand: Command {
     private let arguments: ParsedArguments
     private let original: String
     private let days: Int64
-    private let reason: RenewalExtension.Reason
+    private let reason: ExtensionReason
     private let environment: StoreEnvironment
     private let why: String?
 
@@ -43,8 +43,8 @@ struct ExtendCommand: Command {
             throw arguments.error("--days must be a whole number from 1 to 90, as the store has it")
         }
         let word = try arguments.required("--reason-code")
-        guard let reason = RenewalExtension.Reason.allCases.first(where: { $0.word == word }) else {
-            let words = RenewalExtension.Reason.allCases.map(\.word).joined(separator: ", ")
+        guard let reason = ExtensionReason(rawValue: word) else {
+            let words = ExtensionReason.allCases.map(\.rawValue).joined(separator: ", ")
             throw arguments.error("--reason-code '\(word)' is none of \(words)")
         }
         (self.days, self.reason) = (days, reason)
@@ -107,7 +107,7 @@ struct ExtendCommand: Command {
         var lines = [
             "\(original) (\(known.app), \(environment.rawValue))", "  product       \(known.productID)",
             "  customer      \(known.customerID ?? "nobody")",
-            "  expires       \(known.expiry)", "  would expire  \(after), \(days) days later (\(reason.word))",
+            "  expires       \(known.expiry)", "  would expire  \(after), \(days) days later (\(reason.rawValue))",
             "  extended      \(known.extensionsWithinYear(now: now)) times within 365 days, as far as known; the store does "
                 + "it \(RenewalExtension.mostWithinYear) times",
         ]
