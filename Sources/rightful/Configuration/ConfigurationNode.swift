@@ -1,42 +1,13 @@
 import AppStorePayloads
+import EntitlementAPI
 import Foundation
 import Service
-
-/// A JSON value, so that what is wrong with it can be said in the file's own words.
-enum ConfigurationValue: Decodable, Sendable {
-    case null
-    case boolean(Bool)
-    case integer(Int64)
-    case number(Double)
-    case string(String)
-    case array([ConfigurationValue])
-    case object([String: ConfigurationValue])
-
-    init(from decoder: any Decoder) throws {
-        let container = try decoder.singleValueContainer()
-        if container.decodeNil() {
-            self = .null
-        } else if let value = try? container.decode(Bool.self) {
-            self = .boolean(value)
-        } else if let value = try? container.decode(Int64.self) {
-            self = .integer(value)
-        } else if let value = try? container.decode(Double.self) {
-            self = .number(value)
-        } else if let value = try? container.decode(String.self) {
-            self = .string(value)
-        } else if let value = try? container.decode([ConfigurationValue].self) {
-            self = .array(value)
-        } else {
-            self = .object(try container.decode([String: ConfigurationValue].self))
-        }
-    }
-}
 
 /// A value in the file and the path to it, such as `apps[0].bundle_id`.
 struct ConfigurationNode {
     let path: String
     let file: String
-    let value: ConfigurationValue
+    let value: WireValue
 
     /// The largest file read, in bytes.
     static let sizeLimit = 1 << 20
@@ -47,7 +18,7 @@ struct ConfigurationNode {
             throw ConfigurationError(file: file, "is larger than \(Self.sizeLimit) bytes")
         }
         guard let json = JSONValue(parsing: content),
-            let value = try? JSONDecoder().decode(ConfigurationValue.self, from: Data(content))
+            let value = try? JSONDecoder().decode(WireValue.self, from: Data(content))
         else { throw ConfigurationError(file: file, Self.fault(of: content)) }
         self.value = value
         if let name = json.repeatedMember {
@@ -78,7 +49,7 @@ struct ConfigurationNode {
         }
     }
 
-    private init(path: String, file: String, value: ConfigurationValue) {
+    private init(path: String, file: String, value: WireValue) {
         self.path = path
         self.file = file
         self.value = value
@@ -116,17 +87,17 @@ struct ConfigurationNode {
     }
 
     func boolean() throws(ConfigurationError) -> Bool {
-        guard case .boolean(let value) = value else { throw error("must be true or false") }
+        guard case .bool(let value) = value else { throw error("must be true or false") }
         return value
     }
 
     func positiveInteger() throws(ConfigurationError) -> Int64 {
-        guard case .integer(let number) = value, number > 0 else { throw error("must be a whole number above 0") }
+        guard case .int(let number) = value, number > 0 else { throw error("must be a whole number above 0") }
         return number
     }
 
     func wholeNumber() throws(ConfigurationError) -> Int64 {
-        guard case .integer(let number) = value, number >= 0 else { throw error("must be a whole number, 0 or more") }
+        guard case .int(let number) = value, number >= 0 else { throw error("must be a whole number, 0 or more") }
         return number
     }
 
