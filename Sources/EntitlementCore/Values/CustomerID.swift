@@ -1,6 +1,9 @@
 /// A customer id as it is compared everywhere: one that is a UUID in lower case, any other as given, byte for byte.
 package struct CustomerID: Hashable, Sendable {
-    package let value: String
+    /// Compared as the ledger numbers ids.
+    private let exact: ExactText
+
+    package var value: String { exact.text }
 
     /// The longest id taken, in UTF-8 bytes.
     package static let lengthLimit = 256
@@ -10,7 +13,7 @@ package struct CustomerID: Hashable, Sendable {
         guard !text.isEmpty, text.utf8.count <= Self.lengthLimit,
             !text.unicodeScalars.contains(where: \.isControl)
         else { return nil }
-        value = Self.isUUID(text) ? text.lowercased() : text
+        exact = ExactText(Self.isUUID(text) ? text.lowercased() : text)
     }
 
     /// The prefix of the id of an app transaction's default customer.
@@ -42,19 +45,5 @@ package struct CustomerID: Hashable, Sendable {
             }
         }
         return true
-    }
-}
-
-extension CustomerID {
-    /// By bytes, as the ledger numbers ids: Swift's `String` takes two spellings of one character for the same, and so would
-    /// make one customer of two.
-    package static func == (left: CustomerID, right: CustomerID) -> Bool {
-        left.value.utf8.elementsEqual(right.value.utf8)
-    }
-
-    package func hash(into hasher: inout Hasher) {
-        var value = value
-        value.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
-        hasher.combine(value.utf8.count)
     }
 }
