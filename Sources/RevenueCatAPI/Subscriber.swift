@@ -34,9 +34,7 @@ package struct Subscriber {
         let bought = purchases.flatMap(\.subscriptions).map { shown($0, request) }
         let subscriptions = latestOfEachProduct(bought + grants(at: instant, request))
         let oneTime = Dictionary(grouping: purchases.flatMap(\.oneTime), by: \.fact.productID).mapValues { bought in
-            bought.sorted {
-                ($0.fact.purchaseDate, $0.fact.transactionID) < ($1.fact.purchaseDate, $1.fact.transactionID)
-            }
+            bought.sorted { $0.fact.isBought(before: $1.fact) }
         }
         let holdings =
             subscriptions.values.map(\.holding)

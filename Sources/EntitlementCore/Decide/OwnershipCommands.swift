@@ -186,8 +186,7 @@ extension CustomerFacts {
 
     /// The winning statement of each period, the earliest purchase first.
     private func periods(of originalTransactionID: String) -> [TransactionFact] {
-        (originals[originalTransactionID]?.winningStatements().map(\.fact) ?? []).sorted {
-            ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
-        }
+        (originals[originalTransactionID]?.winningStatements().map(\.fact) ?? [])
+            .sorted { $0.isBought(before: $1) }
     }
 }

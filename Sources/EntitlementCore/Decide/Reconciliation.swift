@@ -191,16 +191,6 @@ extension Reconciliation.Standing {
     }
 }
 
-extension TransactionFact {
-    /// The same content, whenever it was signed.
-    fileprivate func saysTheSame(as other: TransactionFact) -> Bool {
-        var dated = self
-        dated.signedDate = other.signedDate
-        dated.payloadHash = other.payloadHash
-        return dated == other
-    }
-}
-
 extension OriginalState {
     /// Joins a transaction that a device posted; returns whether what is known has changed.
     fileprivate mutating func learn(_ fact: TransactionFact) -> Bool {

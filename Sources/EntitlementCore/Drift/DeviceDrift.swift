@@ -216,6 +216,6 @@ package enum DriftTeller: Hashable, Sendable {
 
 extension [TransactionFact] {
     fileprivate var newest: TransactionFact? {
-        self.max { ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID) }
+        self.max { $0.isBought(before: $1) }
     }
 }

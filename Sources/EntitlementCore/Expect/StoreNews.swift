@@ -8,7 +8,7 @@ extension OriginalState {
     package func learns(fromStore fact: TransactionFact) -> Bool {
         guard joining(fact, source: .serverAPI) else { return false }
         guard let newest = newest(about: fact) else { return true }
-        return !newest.sources.includesStore || !newest.fact.hasContent(of: fact)
+        return !newest.sources.includesStore || !newest.fact.saysTheSame(as: fact)
     }
 
     /// The newest statement that is known about the same transaction.
@@ -35,14 +35,5 @@ extension OriginalState {
     private func joining(_ fact: TransactionFact, source: StatementSource) -> Bool {
         var joined = self
         return joined.join(fact, source: source, position: lastPosition)
-    }
-}
-
-extension TransactionFact {
-    /// Whether another statement says the same, whenever it was signed.
-    fileprivate func hasContent(of other: TransactionFact) -> Bool {
-        var same = other
-        (same.payloadHash, same.signedDate) = (payloadHash, signedDate)
-        return same == self
     }
 }

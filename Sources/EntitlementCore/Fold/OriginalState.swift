@@ -270,6 +270,18 @@ extension TransactionFact {
         payloadHash == other.payloadHash && signedDate == other.signedDate
     }
 
+    /// The same content, whenever it was signed.
+    func saysTheSame(as other: TransactionFact) -> Bool {
+        var dated = self
+        (dated.payloadHash, dated.signedDate) = (other.payloadHash, other.signedDate)
+        return dated == other
+    }
+
+    /// The order of purchases by when they were made; what was bought in the same instant, by its id.
+    package func isBought(before other: TransactionFact) -> Bool {
+        (purchaseDate, transactionID) < (other.purchaseDate, other.transactionID)
+    }
+
     /// Whether `other` wins against this statement about the same period: the newer signed date, then the revoked
     /// one, then the later expiry, then the greater payload hash.
     package func precedes(_ other: TransactionFact) -> Bool {

@@ -243,9 +243,7 @@ package struct SubscriptionFacts: Sendable {
         let purchases = state.winningStatements()
         let purchase =
             transactionID.map { id in purchases.first { $0.transactionIDs.contains(id) } }
-            ?? purchases.max {
-                ($0.fact.purchaseDate, $0.fact.transactionID) < ($1.fact.purchaseDate, $1.fact.transactionID)
-            }
+            ?? purchases.max { $0.fact.isBought(before: $1.fact) }
         guard let purchase, state.web == nil else { return people }
         let named = state.transactions.filter { purchase.transactionIDs.contains($0.fact.transactionID) }
             .flatMap { [$0.fact.accountToken, $0.fact.appTransaction].compactMap(\.self) }

@@ -256,6 +256,6 @@ extension StoreCheck.Finding {
     /// The newest purchase of an original transaction.
     package func latest(of original: String) -> TransactionFact? {
         transactions.values.filter { $0.originalTransactionID == original }
-            .max { ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID) }
+            .max { $0.isBought(before: $1) }
     }
 }
