@@ -65,9 +65,7 @@ extension SubscriptionFacts {
     /// nothing and so has no period; of what was bought on the web also where nothing is paid yet.
     func isClaimed(at instant: Timestamp) -> Bool {
         if let web = state.web { return ownership.owner(of: web, at: instant) != nil }
-        let latest = state.winningStatements().map(\.fact).max {
-            ($0.purchaseDate, $0.transactionID) < ($1.purchaseDate, $1.transactionID)
-        }
+        let latest = state.winningStatements().map(\.fact).max { $0.isBought(before: $1) }
         return latest.flatMap { ownership.owner(of: $0, at: instant) } != nil
     }
 
@@ -97,28 +95,5 @@ extension SubscriptionFacts {
         case .active, .inGracePeriod, .inBillingRetry:
             return state.willRenew(at: instant)
         }
-    }
-}
-
-extension OriginalState {
-    /// What holds at an instant, and by which purchase; `nil` before the first begins.
-    ///
-    /// Of purchases that overlap, such as consumables, the one that reads best speaks.
-    func reading(_ catalog: Catalog, at instant: Timestamp) -> (segment: Segment, period: Period)? {
-        var best: (segment: Segment, period: Period)?
-        for chain in chains(catalog) {
-            let segments = segments(of: chain, policy: catalog.policy)
-            guard let segment = segments.last(where: { $0.start <= instant && instant < $0.end }) else { continue }
-            if let current = best?.segment.state, !segment.state.isShown(before: current) { continue }
-            best = (segment, chain.periods[segment.periodIndex])
-        }
-        return best
-    }
-}
-
-extension EntitlementState {
-    fileprivate func isShown(before other: EntitlementState) -> Bool {
-        let order: [EntitlementState] = [.active, .inGracePeriod, .inBillingRetry, .revoked, .expired]
-        return (order.firstIndex(of: self) ?? order.count) < (order.firstIndex(of: other) ?? order.count)
     }
 }
