@@ -163,35 +163,15 @@ package struct SweepRegister: Sendable {
         var ends: Set<EventMark> = []
     }
 
+    /// Notes what was found, and goes on; lets go of the sweep where that was the end of its window.
+    ///
+    /// - Returns: whether it was.
     private func move(
         _ sweep: inout Sweep, to after: Sweep, isPartDone: Bool = false, _ found: Found = Found()
     ) async throws -> Bool {
         let isEnd = isPartDone && after.from >= sweep.end
-        // A sweep clears what was refused only where it has read all of that again.
-        let isCleared = """
-            $9 AND refused = 0 AND gaps + $16 = 0
-                AND begun_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
-            """
         try await row(sweep.app, sweep.environment).change(
-            """
-            cursor = $5, read = read + $6, recorded = recorded + $7, refused = refused + $8,
-                gaps = gaps + $16, part_pages = $14, failures = CASE WHEN $9 THEN 0 ELSE $15 END,
-                refused_from = CASE WHEN $8 + $16 > 0 THEN least(refused_from, window_from)
-                    WHEN \(isCleared) THEN NULL ELSE refused_from END,
-                refused_reason = CASE WHEN $8 + $16 > 0 THEN $10 WHEN \(isCleared) THEN NULL ELSE refused_reason END,
-                completed_until = CASE WHEN $17 THEN greatest(completed_until, part_until) ELSE completed_until END,
-                read_until = CASE WHEN $9 THEN window_until ELSE read_until END,
-                completed_at = CASE WHEN $9 THEN clock_timestamp() ELSE completed_at END,
-                reread_at = CASE WHEN $9 AND begun_from <= window_until - $18 * interval '1 ms' THEN window_until
-                    ELSE reread_at END,
-                window_from = CASE WHEN $9 THEN NULL ELSE $12 END,
-                window_until = CASE WHEN $9 THEN NULL ELSE window_until END,
-                part_until = CASE WHEN $9 THEN NULL ELSE $13 END,
-                has_gap = CASE WHEN $16 > 0 THEN true WHEN \(isCleared) THEN false ELSE has_gap END,
-                last_error = CASE WHEN $9 THEN NULL ELSE last_error END,
-                last_error_at = CASE WHEN $9 THEN NULL ELSE last_error_at END,
-                holder = CASE WHEN $9 THEN NULL ELSE holder END
-            """,
+            [Self.counts, Self.refusals, Self.knowledge, Self.place].joined(separator: ", "),
             [
                 .text(isEnd ? nil : after.cursor), .int(Int64(found.read)), .int(Int64(found.recorded)),
                 .int(Int64(found.refused)), .bool(isEnd),
@@ -203,6 +183,50 @@ package struct SweepRegister: Sendable {
             ], from: Self.place(sweep), restingOn: found.ends)
         sweep = after
         return isEnd
+    }
+
+    // What `move` assigns, by subject. `$5` is the cursor, `$9` whether the window is at its end, `$17` whether a part is; found
+    // were `$6` read, `$7` recorded, `$8` refused and `$16` gaps, for the reason `$10`. The store keeps `$11` ms, and `$18` ms are
+    // read again once a day. It goes on from `$12` to `$13`, after `$14` pages and `$15` failures.
+
+    private static let counts =
+        "read = read + $6, recorded = recorded + $7, refused = refused + $8, gaps = gaps + $16"
+
+    /// What was refused, or could not be read, since when and why.
+    private static let refusals: String = {
+        // A sweep clears what was refused only where it has read all of that again.
+        let isCleared = """
+            $9 AND refused = 0 AND gaps + $16 = 0
+                AND begun_from <= greatest(refused_from, window_until - $11 * interval '1 ms')
+            """
+        func noted(_ column: String, if isFound: String, as value: String, cleared: String = "NULL") -> String {
+            "\(column) = CASE WHEN \(isFound) THEN \(value) WHEN \(isCleared) THEN \(cleared) ELSE \(column) END"
+        }
+        return [
+            noted("refused_from", if: "$8 + $16 > 0", as: "least(refused_from, window_from)"),
+            noted("refused_reason", if: "$8 + $16 > 0", as: "$10"),
+            noted("has_gap", if: "$16 > 0", as: "true", cleared: "false"),
+        ].joined(separator: ", ")
+    }()
+
+    /// Up to where the store's history is known, and since when.
+    private static let knowledge = """
+        completed_until = CASE WHEN $17 THEN greatest(completed_until, part_until) ELSE completed_until END,
+        \(atEnd("read_until", "window_until")), \(atEnd("completed_at", "clock_timestamp()")),
+        reread_at = CASE WHEN $9 AND begun_from <= window_until - $18 * interval '1 ms' THEN window_until
+            ELSE reread_at END
+        """
+
+    /// Where it goes on, and whose it is.
+    private static let place = [
+        "cursor = $5, part_pages = $14", atEnd("failures", "0", else: "$15"), atEnd("window_from", "NULL", else: "$12"),
+        atEnd("window_until", "NULL"), atEnd("part_until", "NULL", else: "$13"), atEnd("last_error", "NULL"),
+        atEnd("last_error_at", "NULL"), atEnd("holder", "NULL"),
+    ].joined(separator: ", ")
+
+    /// Gives a column another value at the window's end.
+    private static func atEnd(_ column: String, _ value: String, else other: String? = nil) -> String {
+        "\(column) = CASE WHEN $9 THEN \(value) ELSE \(other ?? column) END"
     }
 
     /// Ends a sweep at a part that was read and is not believed, so that the next one begins there.
