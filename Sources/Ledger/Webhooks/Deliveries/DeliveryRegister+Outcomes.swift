@@ -134,10 +134,8 @@ extension DeliveryRegister {
             UPDATE webhook_delivery AS delivery SET
                 state = outcome.state, attempts = delivery.attempts + outcome.tried, is_taken = false,
                 due_at = CASE WHEN NOT EXISTS (
-                    SELECT FROM webhook_delivery AS earlier WHERE earlier.ledger_id = $1 AND delivery.identity <> 0
-                        AND earlier.endpoint = delivery.endpoint AND earlier.identity = delivery.identity
-                        AND earlier.environment = delivery.environment AND earlier.number < delivery.number
-                        AND \(Outbox.isInLine("earlier"))
+                    SELECT FROM webhook_delivery AS earlier WHERE delivery.identity <> 0
+                        AND \(Outbox.isInLine("earlier", of: "delivery")) AND earlier.number < delivery.number
                 ) THEN clock_timestamp() + outcome.pause * interval '1 ms' END,
                 first_at = coalesce(delivery.first_at, outcome.at), last_at = outcome.at, status = outcome.status,
                 failure = outcome.failure
@@ -185,8 +183,7 @@ extension DeliveryRegister {
                 FROM unnest($2::text[], $3::bigint[], $4::smallint[]) AS key (endpoint, identity, environment)
                 CROSS JOIN LATERAL (
                     SELECT waiting.number, waiting.due_at FROM webhook_delivery AS waiting
-                    WHERE waiting.ledger_id = $1 AND waiting.endpoint = key.endpoint AND waiting.identity = key.identity
-                        AND waiting.environment = key.environment AND \(Outbox.isInLine("waiting"))
+                    WHERE \(Outbox.isInLine("waiting", of: "key"))
                     ORDER BY waiting.identity, waiting.environment, waiting.number LIMIT 1
                 ) AS first
                 WHERE first.due_at IS NULL

@@ -190,8 +190,7 @@ extension DeliveryList {
                     JOIN webhook_delivery AS delivery ON delivery.ledger_id = $1 AND delivery.endpoint = $2
                         AND delivery.number = chosen.number
                     JOIN webhook_message AS message ON message.ledger_id = $1 AND message.number = chosen.number
-                    WHERE delivery.state IN (\(ended))
-                        OR (delivery.state = \(waiting) AND delivery.due_at > clock_timestamp() AND NOT delivery.is_taken)
+                    WHERE delivery.state IN (\(ended)) OR \(Outbox.isTriedLater("delivery"))
                     ORDER BY delivery.number LIMIT \(limit)
                     """, [.int(ledgerID), .text(endpoint), .int(after)] + values
                 ).rows.map { try $0.int(0) }

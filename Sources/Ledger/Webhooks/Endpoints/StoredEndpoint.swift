@@ -162,8 +162,8 @@ extension EndpointRegister {
                     SELECT FROM webhook_endpoint WHERE ledger_id = $1 AND endpoint = $2
                         AND held_until > statement_timestamp()
                 ) OR EXISTS (
-                    SELECT FROM webhook_delivery WHERE ledger_id = $1 AND endpoint = $2
-                        AND due_at > statement_timestamp() AND state = \(DeliveryState.waiting.number) AND NOT is_taken)
+                    SELECT FROM webhook_delivery AS delivery WHERE ledger_id = $1 AND endpoint = $2
+                        AND \(Outbox.isTriedLater("delivery")))
                 """, [.int(ledgerID), .text(endpoint.id)]
             ).first?.bool(0) ?? false
         }

@@ -6,6 +6,14 @@ import PostgresClient
 // That may be a delivery of each of very many customers. So a mark is set on the endpoint, and the processes that take
 // what is due do it in pages; should one die, the next goes on.
 extension Outbox {
+    /// Whether a delivery was not taken, and is to be tried again later.
+    static func isTriedLater(_ delivery: String) -> String {
+        """
+        \(delivery).state = \(DeliveryState.waiting.number) AND \(delivery).due_at > statement_timestamp()
+            AND NOT \(delivery).is_taken
+        """
+    }
+
     /// Notes that whatever an endpoint is to be sent again later is due now.
     static func retryNow(_ endpoint: String, on connection: isolated PostgresConnection) throws {
         try connection.query(
@@ -56,9 +64,8 @@ extension Outbox {
         let hurried = try connection.query(
             """
             UPDATE webhook_delivery AS delivery SET due_at = clock_timestamp()
-            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.due_at > clock_timestamp()
-                AND delivery.state = \(DeliveryState.waiting.number) AND NOT delivery.is_taken
-                AND delivery.number = ANY ($3::bigint[])
+            WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number = ANY ($3::bigint[])
+                AND \(isTriedLater("delivery"))
             """, named + [.intArray(numbers)]
         ).affectedRows
         if hurried > 0 {

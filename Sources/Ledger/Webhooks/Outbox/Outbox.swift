@@ -133,15 +133,27 @@ enum Outbox {
             }
     }
 
-    /// Whether a delivery waits in a customer's line, as the index `webhook_delivery_line` says it.
-    static func isInLine(_ delivery: String) -> String {
+    /// Whether a delivery waits in a customer's line at an endpoint, as the index `webhook_delivery_line` says it.
+    ///
+    /// - Parameters:
+    ///   - line: what has columns `identity` and `environment`.
+    ///   - endpoint: its own column where none is given.
+    static func isInLine(_ delivery: String, of line: String, at endpoint: String? = nil) -> String {
         """
-        CASE WHEN \(delivery).state = \(DeliveryState.waiting.number) THEN \(delivery).identity <> 0 ELSE false END
+        \(delivery).ledger_id = $1 AND \(delivery).endpoint = \(endpoint ?? "\(line).endpoint")
+            AND \(delivery).identity = \(line).identity AND \(delivery).environment = \(line).environment
+            AND CASE WHEN \(delivery).state = \(DeliveryState.waiting.number) THEN \(delivery).identity <> 0 ELSE false END
         """
     }
 
-    /// Sets that something of an endpoint is due now.
-    private static let nowDue = "due_at = clock_timestamp(), clock_at = greatest(clock_at, clock_timestamp())"
+    /// Notes that something of an endpoint is due now.
+    private static func noteDue(_ endpoint: String, on connection: isolated PostgresConnection) throws {
+        try connection.query(
+            """
+            UPDATE webhook_endpoint SET due_at = clock_timestamp(), clock_at = greatest(clock_at, clock_timestamp())
+            WHERE ledger_id = $1 AND endpoint = $2
+            """, [.int(ledgerID), .text(endpoint)])
+    }
 
     /// Lets deliveries that ended wait again; the endpoint is locked.
     ///
@@ -179,8 +191,7 @@ enum Outbox {
             ), first AS MATERIALIZED (
                 SELECT line.identity, line.environment, head.number FROM line CROSS JOIN LATERAL (
                     SELECT waiting.number FROM webhook_delivery AS waiting
-                    WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = line.identity
-                        AND waiting.environment = line.environment AND \(isInLine("waiting"))
+                    WHERE \(isInLine("waiting", of: "line", at: "$2"))
                     ORDER BY waiting.number LIMIT 1
                 ) AS head
             ), moved AS MATERIALIZED (
@@ -188,8 +199,7 @@ enum Outbox {
                 UNION ALL
                 SELECT later.number, false FROM first CROSS JOIN LATERAL (
                     SELECT waiting.number FROM webhook_delivery AS waiting
-                    WHERE waiting.ledger_id = $1 AND waiting.endpoint = $2 AND waiting.identity = first.identity
-                        AND waiting.environment = first.environment AND \(isInLine("waiting"))
+                    WHERE \(isInLine("waiting", of: "first", at: "$2"))
                         AND waiting.number > first.number AND waiting.due_at IS NOT NULL
                 ) AS later
             )
@@ -197,9 +207,7 @@ enum Outbox {
             FROM moved
             WHERE delivery.ledger_id = $1 AND delivery.endpoint = $2 AND delivery.number = moved.number
             """, named)
-        try connection.query(
-            "UPDATE webhook_endpoint SET \(nowDue) WHERE ledger_id = $1 AND endpoint = $2",
-            Array(named.prefix(2)))
+        try noteDue(endpoint, on: connection)
         return Int(count)
     }
 
@@ -227,9 +235,7 @@ enum Outbox {
             INSERT INTO webhook_delivery (ledger_id, endpoint, number, identity, environment, due_at)
             VALUES ($1, $2, $3, 0, 0, clock_timestamp())
             """, [.int4(Int32(ledgerID)), .text(endpoint), .int(number)])
-        try connection.query(
-            "UPDATE webhook_endpoint SET \(nowDue) WHERE ledger_id = $1 AND endpoint = $2",
-            [.int(ledgerID), .text(endpoint)])
+        try noteDue(endpoint, on: connection)
         return number
     }
 
