@@ -88,25 +88,3 @@ struct CommandRunner: Sendable {
         try await keys.position(of: try context.commandKey(of: call), now: context.now())
     }
 }
-
-extension Problem {
-    static var forgotten: Problem {
-        Problem(.notFound, "Somebody whom the answer would name was forgotten since.")
-    }
-}
-
-extension CustomerHistory {
-    /// What the events before a position say.
-    func facts(before position: Int64) -> CustomerFacts {
-        facts(believing: Set(events.lazy.map(\.position).filter { $0 < position }))
-    }
-}
-
-extension LedgerSnapshot {
-    /// The ledger's number for a customer id; for one it does not know, a number that nobody has.
-    ///
-    /// - Parameter index: tells several unknown ids apart.
-    func number(of customer: CustomerID, unknownAs index: Int64) -> IdentityRef {
-        identities[ExactText(customer.value)] ?? IdentityRef(-index)
-    }
-}

@@ -42,3 +42,9 @@ extension LedgerReader {
         try await customerIDs(of: Array(identities)).values.sorted()
     }
 }
+
+extension Problem {
+    static var forgotten: Problem {
+        Problem(.notFound, "Somebody whom the answer would name was forgotten since.")
+    }
+}
