@@ -14,9 +14,7 @@ extension CommandHandlers {
             deduplication: try context.deduplication(of: call, about: customer), scope: call.scope)
         if request.isDryRun {
             // The key, if any, is looked at and not taken: a dry run is another request than the run.
-            if let key = try context.commandKey(of: call) {
-                _ = try await commands.keys.find(key: key.key, requestHash: key.requestHash, now: context.now())
-            }
+            _ = try await commands.keys.position(of: try context.commandKey(of: call), now: context.now())
             return try await dryRun(command)
         }
         return try await commands.carryOut(call) {

@@ -51,6 +51,25 @@ extension CommandKeys {
         guard let command else { return nil }
         return try await find(key: command.key, requestHash: command.requestHash, now: now)?.position
     }
+
+    /// What was kept of the answer to a command; `nil` where it has no key, too.
+    func answer(to command: CommandKey?, now: Timestamp) async throws -> [UInt8]? {
+        guard let command else { return nil }
+        return try await answer(to: command.key, command.requestHash, now: now)
+    }
+
+    /// Keeps what the answer to a command is made of, where it has a key; of two at once the first one's counts.
+    ///
+    /// - Parameters:
+    ///   - answer: without a secret, and without anybody's identity, which could not be erased there.
+    ///   - customer: whom it is about, if anybody; when they are forgotten, so is the key.
+    /// - Returns: what is to be answered.
+    func keep(
+        _ answer: [UInt8], for command: CommandKey?, about customer: CustomerID?, now: Timestamp
+    ) async throws -> [UInt8] {
+        guard let command else { return answer }
+        return try await keep(answer, for: command.key, command.requestHash, about: customer, now: now)
+    }
 }
 
 extension Collection<UInt8> {

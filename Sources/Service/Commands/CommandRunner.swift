@@ -57,8 +57,7 @@ struct CommandRunner: Sendable {
     ) async throws -> HTTPResponse {
         let command = try context.commandKey(of: call)
         func answerBefore() async throws -> HTTPResponse? {
-            guard let command else { return nil }
-            return try await keys.answer(to: command.key, command.requestHash, now: context.now()).flatMap(answer)
+            try await keys.answer(to: command, now: context.now()).flatMap(answer)
         }
         // Before anything is looked at: what was done already may well be refused now.
         if let before = try await answerBefore() { return before }
@@ -77,10 +76,9 @@ struct CommandRunner: Sendable {
     ///
     /// - Parameter make: without a secret, and without anybody's identity, which could not be erased there.
     func kept(for call: Call, make: () async throws -> [UInt8]) async throws -> [UInt8] {
-        guard let command = try context.commandKey(of: call) else { return try await make() }
-        let (key, hash) = (command.key, command.requestHash)
-        if let kept = try await keys.answer(to: key, hash, now: context.now()) { return kept }
-        return try await keys.keep(try await make(), for: key, hash, about: nil, now: context.now())
+        let command = try context.commandKey(of: call)
+        if let kept = try await keys.answer(to: command, now: context.now()) { return kept }
+        return try await keys.keep(try await make(), for: command, about: nil, now: context.now())
     }
 
     /// Where the command was carried out before under its idempotency key.

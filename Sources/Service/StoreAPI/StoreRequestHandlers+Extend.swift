@@ -15,9 +15,7 @@ extension StoreRequestHandlers {
         let environment = try call.environment(named: request.environment)
         let command = try context.commandKey(of: call)
         do {
-            if let command,
-                let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
-            {
+            if let kept = try await commandKeys.answer(to: command, now: context.now()) {
                 var document = try WireJSON.decode(ExtensionDocument.self, from: kept)
                 document.customerID = try await StoreExtension.Subject(
                     original, environment, context.reader, only: call.scope.app, before: document.position
@@ -51,10 +49,10 @@ extension StoreRequestHandlers {
             document.settledPosition = outcome.settled
             document.extendedUntil = outcome.until
             // Before anything else is asked of the store, which may take seconds.
-            if let command {
+            if command != nil {
                 document.customerID = nil
                 let kept = try await commandKeys.keep(
-                    try WireJSON.encode(document), for: command.key, command.requestHash, about: known.customer,
+                    try WireJSON.encode(document), for: command, about: known.customer,
                     now: context.now())
                 document = try WireJSON.decode(ExtensionDocument.self, from: kept)
                 document.customerID = before.customerID

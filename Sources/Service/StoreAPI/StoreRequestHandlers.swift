@@ -26,9 +26,7 @@ struct StoreRequestHandlers: Sendable {
                 .wrongEnvironment, "The app is not configured for \(environment.rawValue).", param: "environment")
         }
         let command = try context.commandKey(of: call)
-        if let command,
-            let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
-        {
+        if let kept = try await commandKeys.answer(to: command, now: context.now()) {
             return try await answer(kept, call)
         }
         do {
@@ -49,9 +47,9 @@ struct StoreRequestHandlers: Sendable {
                     [("refused", .integer(Int64(finding.refused))), ("reason", .string(refusal))])
             }
             let document = try await outcome.document(from: context.reader, only: scope)
-            if let command {
+            if command != nil {
                 let kept = try await commandKeys.keep(
-                    try WireJSON.encode(outcome), for: command.key, command.requestHash,
+                    try WireJSON.encode(outcome), for: command,
                     about: document.after.ledger?.periods.last?.customerID.flatMap { CustomerID($0) },
                     now: context.now())
                 return try await answer(kept, call)

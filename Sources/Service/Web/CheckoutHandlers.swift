@@ -31,9 +31,7 @@ struct CheckoutHandlers: Sendable {
             cancelURL: try page(request.cancelURL, else: shop.cancelURL, of: shop, "cancel_url", call),
             externalPurchaseToken: request.externalPurchaseToken)
         let command = try checkoutKey(of: call, order, environment, isBoughtAgain: request.isBoughtAgain)
-        if let command,
-            let kept = try await commandKeys.answer(to: command.key, command.requestHash, now: context.now())
-        {
+        if let kept = try await commandKeys.answer(to: command, now: context.now()) {
             return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
         }
         let (facts, _) = try await context.reader.customerFacts(customer, environment: environment, app: app)
@@ -49,13 +47,9 @@ struct CheckoutHandlers: Sendable {
         let document = try await asking(environment, about: "checkout") { end in
             try await self.page(of: sale, shop, environment, until: end)
         }
-        if let command {
-            let kept = try await commandKeys.keep(
-                try WireJSON.encode(document), for: command.key, command.requestHash, about: customer,
-                now: context.now())
-            return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
-        }
-        return try answer(document)
+        let kept = try await commandKeys.keep(
+            try WireJSON.encode(document), for: command, about: customer, now: context.now())
+        return try answer(try WireJSON.decode(CheckoutDocument.self, from: kept))
     }
 
     /// `POST /v1/customers/{id}/portal`: opens a page of Stripe's on which the customer looks after what they bought.
