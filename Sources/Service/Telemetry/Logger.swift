@@ -78,6 +78,12 @@ package struct Logger: Sendable {
         guard level >= self.level else { return }
         sink(LogRecord(time: now(), level: level, message: message, fields: fields))
     }
+
+    /// Warns of what failed; an end that was asked for is no failure.
+    func warn(_ message: String, _ error: any Error) {
+        guard !(error is CancellationError) else { return }
+        log(.warning, message, [("error", .string("\(error)"))])
+    }
 }
 
 extension LogRecord {

@@ -152,7 +152,7 @@ package struct WebhookDispatcher: Sendable {
             return nil
         } catch {
             // It is tried again at once, and an outage may last.
-            if troubleTold.passes() { log("webhooks cannot be sent now", error) }
+            if troubleTold.passes() { logger.warn("webhooks cannot be sent now", error) }
             return intervals.retry
         }
     }
@@ -195,10 +195,10 @@ package struct WebhookDispatcher: Sendable {
             contents.names = read.names
             return contents
         } catch {
-            log("what webhooks tell of cannot be read now", error)
+            logger.warn("what webhooks tell of cannot be read now", error)
             for delivery in due { work.end(delivery, nil) }
             do { try await register.giveBack(work.takeLeft()) } catch {
-                log("webhooks cannot be given back now", error)
+                logger.warn("webhooks cannot be given back now", error)
             }
             return nil
         }
@@ -221,15 +221,10 @@ package struct WebhookDispatcher: Sendable {
                 }
             } catch {
                 work.giveBack(results)
-                log("what came of webhooks cannot be noted now", error)
+                logger.warn("what came of webhooks cannot be noted now", error)
                 try? await Task.sleep(for: intervals.retry)
             }
         }
-    }
-
-    private func log(_ what: String, _ error: any Error) {
-        guard !(error is CancellationError) else { return }
-        logger.log(.warning, what, [("error", .string("\(error)"))])
     }
 
     // MARK: - One attempt
@@ -336,7 +331,7 @@ package struct WebhookDispatcher: Sendable {
                 .error, "an endpoint of webhooks \(what) and is paused; resume it when it is mended",
                 [("endpoint", .string(id)), ("origin", .string(endpoint.terms.origin))])
         } catch {
-            log("an endpoint of webhooks cannot be paused now", error)
+            logger.warn("an endpoint of webhooks cannot be paused now", error)
         }
     }
 

@@ -34,11 +34,11 @@ struct WebhookUpkeep: Sendable {
         var failure: (any Error)?
         do { try await prune(at: instant) } catch {
             failure = error
-            log("old deliveries of webhooks cannot be let go of now", error)
+            logger.warn("old deliveries of webhooks cannot be let go of now", error)
         }
         do { try await endpoints.eraseFormer(now: instant) } catch {
             failure = failure ?? error
-            log("former addresses and secrets of endpoints cannot be erased now", error)
+            logger.warn("former addresses and secrets of endpoints cannot be erased now", error)
         }
         if let failure { throw failure }
     }
@@ -54,11 +54,5 @@ struct WebhookUpkeep: Sendable {
             isMore = pruning.isMore
             try Task.checkCancellation()
         }
-    }
-
-    /// Also what passes by itself, as a limit of time does, of which the watch says nothing.
-    private func log(_ what: String, _ error: any Error) {
-        guard !(error is CancellationError) else { return }
-        logger.log(.warning, what, [("error", .string("\(error)"))])
     }
 }
