@@ -6,12 +6,7 @@ import Ledger
 struct EntitlementsCommand: Command {
     static let usage = CommandUsage(
         "entitlements", "Show what a customer is entitled to, as JSON.", operands: ["CUSTOMER"],
-        options: [
-            CommandUsage.environment,
-            CommandUsage.Option("--at", "T", "the instant asked about, in RFC 3339; default now"),
-            CommandUsage.Option(
-                "--known-at", "P", "believe the log up to this position, or to what was recorded by a time"),
-        ],
+        options: [CommandUsage.environment, CommandUsage.at, CommandUsage.knownAt],
         details: "The answer is that of GET /v1/customers/CUSTOMER/entitlements.")
 
     private let arguments: ParsedArguments
@@ -22,10 +17,7 @@ struct EntitlementsCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        guard let customer = CustomerID(arguments.operands[0]) else {
-            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
-        }
-        self.customer = customer
+        customer = try arguments.customer()
         environment = try arguments.environment() ?? .production
         at = try arguments.timestamp("--at")
         knownAt = try arguments.knownAt()
@@ -46,35 +38,5 @@ struct EntitlementsCommand: Command {
                     entitlements: answers.map { EntitlementDocument($0) }, alsoIn: others))
         }
         try context.output.write(document + [UInt8(ascii: "\n")])
-    }
-}
-
-extension ParsedArguments {
-    func timestamp(_ option: String) throws(UsageError) -> Timestamp? {
-        guard let text = value(option) else { return nil }
-        guard let timestamp = Timestamp(rfc3339: text) else {
-            throw error("\(option) must be an RFC 3339 time, such as 2026-01-31T12:00:00Z, not '\(text)'")
-        }
-        return timestamp
-    }
-
-    /// The value of `--known-at`.
-    func knownAt() throws(UsageError) -> KnownAt {
-        guard let text = value("--known-at") else { return .head }
-        // One too large to hold lies beyond every log.
-        if !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) { return .position(Int64(text) ?? .max) }
-        guard let timestamp = Timestamp(rfc3339: text) else {
-            throw error("--known-at must be a position or an RFC 3339 time, not '\(text)'")
-        }
-        return .recorded(timestamp)
-    }
-}
-
-extension KnownAtError: CustomStringConvertible {
-    package var description: String {
-        switch self {
-        case .beyondHead(let head): "--known-at is beyond the end of the log, which is position \(head)"
-        case .notSettled: "--known-at is so recent that a commit could still be recorded by then; try again in seconds"
-        }
     }
 }

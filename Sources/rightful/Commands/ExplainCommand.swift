@@ -9,10 +9,7 @@ struct ExplainCommand: Command {
     static let usage = CommandUsage(
         "explain", "Show why a customer has, or has not, an entitlement.", operands: ["CUSTOMER", "[ENTITLEMENT]"],
         options: [
-            CommandUsage.environment,
-            CommandUsage.Option("--at", "T", "the instant asked about, in RFC 3339; default now"),
-            CommandUsage.Option(
-                "--known-at", "P", "believe the log up to this position, or to what was recorded by a time"),
+            CommandUsage.environment, CommandUsage.at, CommandUsage.knownAt,
             CommandUsage.Option("--from", "FILE", "fold a file of `rightful export`, without any database"),
             CommandUsage.Option(
                 "--log-key", "KEY", "with --from: the log's key as it was published, which must have signed the file"),
@@ -37,10 +34,7 @@ struct ExplainCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        guard let customer = CustomerID(arguments.operands[0]) else {
-            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
-        }
-        self.customer = customer
+        customer = try arguments.customer()
         entitlementID = arguments.operands.dropFirst().first
         if entitlementID?.isEmpty == true { throw arguments.error("ENTITLEMENT is empty") }
         environment = try arguments.environment() ?? .production

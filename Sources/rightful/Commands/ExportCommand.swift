@@ -27,10 +27,7 @@ struct ExportCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        guard let customer = CustomerID(arguments.operands[0]) else {
-            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
-        }
-        self.customer = customer
+        customer = try arguments.customer()
         environments = try arguments.environment().map { [$0] } ?? StoreEnvironment.allCases
     }
 

@@ -35,10 +35,7 @@ struct ForgetCommand: Command {
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         self.arguments = arguments
-        guard let customer = CustomerID(arguments.operands[0]) else {
-            throw arguments.error("no customer can be called '\(arguments.operands[0].prefix(64))'")
-        }
-        self.customer = customer
+        customer = try arguments.customer()
     }
 
     func run(_ context: CommandContext) async throws {

@@ -129,14 +129,3 @@ extension DatabaseSession {
         APIKeyStore(pool: pool, writer: LedgerWriter(pool: pool, clock: clock))
     }
 }
-
-extension ParsedArguments {
-    /// The value of `--environment`.
-    func environment() throws(UsageError) -> StoreEnvironment? {
-        guard let text = value("--environment") else { return nil }
-        guard let environment = StoreEnvironment(rawValue: text) else {
-            throw error("--environment is production or sandbox, not '\(text)'")
-        }
-        return environment
-    }
-}
