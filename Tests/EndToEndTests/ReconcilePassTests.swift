@@ -5,7 +5,7 @@ import Testing
 /// The pass of a reconciliation, read by somebody who has the published keys and nothing else.
 @Suite("Passes in the answer of reconcile", .serialized)
 struct ReconcilePassTests {
-    private static func purchase(
+    static func purchase(
         _ id: String, _ product: SimulatedStoreProduct, _ world: StoreWorld, ends: Int64?
     ) -> PayloadValue {
         let now = Int64(Date().timeIntervalSince1970 * 1000)

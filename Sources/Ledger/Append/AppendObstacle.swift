@@ -1,110 +1,87 @@
 import PostgresClient
-import Synchronization
 
 /// What keeps a writer from appending.
 package enum AppendObstacle: Error, Sendable, Hashable, CustomStringConvertible {
     /// Somebody else's transaction.
     case held(LogHolder)
-    /// The database refused what was to be appended last, for this reason, as one does whose disk is full.
-    case refused(String)
+    /// The database refuses everything that is to be appended, as one does whose disk is full.
+    case refused(DatabaseRefusal)
 
-    /// For people: what it is, and what to do.
+    /// For operators: what it is, and what to do.
     package var description: String {
         switch self {
         case .held(let holder): holder.description
-        case .refused(let reason):
-            "what was to be recorded last was refused, and whether that is over shows what is recorded next: \(reason)"
+        case .refused(let refusal): "\(refusal.notice), so nothing can be recorded: \(refusal.cure) (\(refusal.reason))"
+        }
+    }
+
+    /// The same for anybody, in whole sentences.
+    package var notice: String {
+        switch self {
+        case .held:
+            // Who it is does not concern everybody who may ask.
+            "Somebody's transaction holds the log, so nothing can be recorded; "
+                + "the service's log and `rightful status` say whose."
+        case .refused(let refusal):
+            "\(refusal.notice), so nothing can be recorded: \(refusal.cure). "
+                + "The service's log and `rightful status` say more."
         }
     }
 }
 
-/// Knows what keeps a writer from appending, as far as that can be known.
-final class ObstacleWatch: Sendable {
-    /// Between looks whom an append waits for.
-    private static let interval = Duration.milliseconds(250)
+/// Why a database does not do what it was asked for, though it answers.
+package struct DatabaseRefusal: Sendable, Hashable {
+    /// What is wrong with it, in words for anybody, which begin a sentence.
+    package let notice: String
+    /// What an operator does about it, within a sentence.
+    package let cure: String
+    /// In the database's own words, for operators.
+    package let reason: String
 
-    private struct Known {
-        var obstacle: AppendObstacle?
-        /// Where the log ended when it was first looked at after a refusal.
-        var head: Int64?
+    /// - Returns: `nil` where the error does not say that the database refused, rather than that it is away or busy, or that
+    ///   whoever asked has gone.
+    init?(_ error: any Error) {
+        let known: (notice: String, cure: String)?
+        switch error {
+        case let error as PostgresError:
+            guard error.isRefusal else { return nil }
+            known = error.shortage
+        case let error as LedgerError where error.code == .unavailable: return nil
+        case is CancellationError: return nil
+        default: known = nil
+        }
+        notice = known?.notice ?? "The database refuses whatever is to be written"
+        cure = known?.cure ?? "see the reason in the log, and what the database's own log says"
+        reason = "\(error)"
     }
+}
 
-    private let known = Mutex(Known())
-
-    var holder: LogHolder? {
-        switch known.withLock(\.obstacle) {
-        case .held(let holder): holder
-        case .refused, nil: nil
+extension PostgresError {
+    /// Whether the database answered that it will not do it, and not that it is away, or busy with others.
+    fileprivate var isRefusal: Bool {
+        switch kind {
+        case .outOfService, .statementTimeout, .uniqueViolation, .insufficientPrivilege, .invalidValue, .other: true
+        case .connection, .unavailable, .serialization, .deadlock, .lockTimeout, .stalePlan: false
         }
     }
 
-    /// Something was appended.
-    func clear() { known.withLock { $0 = Known() } }
-
-    /// The database refused what was to be appended.
-    func note(refusal: PostgresError) { known.withLock { $0 = Known(obstacle: .refused("\(refusal)")) } }
-
-    /// Looks whether that is over: whoever held the log holds it no more, or somebody has appended since.
-    func look(through pool: PostgresPool) async throws -> AppendObstacle? {
-        let seen = known.withLock(\.self)
-        switch seen.obstacle {
-        case nil: return nil
-        case .held(let holder):
-            let isThere = try await pool.run(doing: "looking who holds the log") { try holder.isThere(on: $0) }
-            return known.withLock { known in
-                if !isThere, known.obstacle == seen.obstacle { known = Known() }
-                return known.obstacle
-            }
-        case .refused:
-            let head = try await pool.run(doing: "looking whether the log goes on") {
-                try Statements.headPosition(on: $0)
-            }
-            return known.withLock { known in
-                guard known.obstacle == seen.obstacle else { return known.obstacle }
-                if let before = known.head, before < head { known = Known() } else { known.head = known.head ?? head }
-                return known.obstacle
-            }
-        }
-    }
-
-    /// Does what has waited for a lock in vain before, and finds out whom it waits for meanwhile.
-    ///
-    /// - Parameter body: is to say which session it uses.
-    func watching<Value: Sendable>(
-        through pool: PostgresPool, _ body: (_ session: Session) async throws -> Value
-    ) async throws -> Value {
-        let session = Session()
-        let watch = Task {
-            var holder: LogHolder?
-            while !Task.isCancelled {
-                if let process = session.process,
-                    let found = try? await pool.withConnection({ try LogHolder.blocking(process, on: $0) })
-                {
-                    holder = found
-                }
-                try? await Task.sleep(for: Self.interval)
-            }
-            return holder
-        }
-        defer { watch.cancel() }
-        do {
-            return try await body(session)
-        } catch let error as PostgresError where error.kind == .lockTimeout {
-            watch.cancel()
-            if let holder = await watch.value { known.withLock { $0 = Known(obstacle: .held(holder)) } }
-            throw error
-        }
-    }
-
-    /// The session that appends.
-    final class Session: Sendable {
-        private let number = Mutex<Int?>(nil)
-
-        var process: Int? { number.withLock(\.self) }
-
-        func use(_ connection: isolated PostgresConnection) {
-            let process = connection.serverProcessID
-            number.withLock { $0 = process }
+    /// What the database lacks, in words for anybody, and what an operator does about it; `nil` where its code does not say.
+    var shortage: (notice: String, cure: String)? {
+        switch sqlState {
+        case "53100": ("The disk of the database is full", "make room on it, or enlarge it")
+        case "53200": ("The database has no memory left", "see what else on its machine uses so much")
+        case "54000" where kind == .outOfService:
+            ("The database has no numbers left for transactions", "`rightful status` says what keeps it from vacuuming")
+        case "25006": ("The database only reads", "use the server that writes")
+        case "42501": ("The database does not allow it to this service's role", "run `rightful migrate`")
+        case "XX001", "XX002":
+            (
+                "A table or an index of the database is damaged",
+                "see its disk, and which one the log names: `REINDEX` makes an index anew, a backup has the table"
+            )
+        case let state? where state.hasPrefix("58"):
+            ("The disk of the database fails", "see its own log, and the system's")
+        default: nil
         }
     }
 }

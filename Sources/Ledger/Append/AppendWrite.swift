@@ -63,6 +63,14 @@ enum AppendWrite {
         }
     }
 
+    /// Writes a plan in the transaction that holds the head's lock, takes all of it back, and commits what is left: nothing.
+    static func runInVain(_ plan: AppendPlan, on connection: isolated PostgresConnection) throws {
+        _ = try connection.pipeline(
+            [PostgresStatement("SAVEPOINT trial")] + (try writeEvents(plan, beginning: false, on: connection))
+                + [moveHead(plan.head, ReadLease()), PostgresStatement("ROLLBACK TO SAVEPOINT trial")])
+        try connection.execute(script: "COMMIT")
+    }
+
     /// Nothing was committed.
     struct NotWritten: Error {}
 

@@ -27,6 +27,8 @@ package final class LedgerWriter: Sendable {
         /// Batches decided under the head's lock after one that was written ahead of it failed: others append as well, or
         /// statements come twice.
         package var lockedBatches = 16
+        /// For how long the database must have refused everything before that is an obstacle.
+        package var refusalPatience = Duration.seconds(3)
         package var lease = ReadLease.Limits()
 
         package init() {}
@@ -79,7 +81,8 @@ package final class LedgerWriter: Sendable {
             pool: pool, lockedBatches: limits.lockedBatches, memory: memory, lease: lease, now: now,
             clock: clock, report: report)
         locked = LockedAppend(
-            pool: pool, limits: limits, memory: memory, lease: lease, now: now, clock: clock, report: report)
+            pool: pool, limits: limits, memory: memory, lease: lease, now: now, clock: clock, report: report,
+            obstacles: ObstacleWatch(patience: limits.refusalPatience))
     }
 
     /// A writer that dates events by the clock that all instances share.
@@ -109,10 +112,11 @@ package final class LedgerWriter: Sendable {
     /// Asks for the read lease, or for another proof of it.
     package func renewReadLease() async { await readLease.renew(through: pool) }
 
-    /// Who has kept appends waiting in vain again and again, and holds the log as far as is known; `nil`: nobody.
-    package var holder: LogHolder? { locked.obstacles.holder }
+    /// What keeps appends from the log, as far as is known: somebody who has kept them waiting in vain again and again, or a
+    /// database that has refused everything for some seconds; `nil`: nothing.
+    package var obstacle: AppendObstacle? { locked.obstacles.obstacle }
 
-    /// What keeps appends from the log, once it was looked whether whoever holds it still does; `nil`: nothing, as far as is known.
+    /// The same once it was looked whether it is over, which takes a trial where the database has refused what came last.
     package func lookForObstacle() async throws -> AppendObstacle? { try await locked.obstacles.look(through: pool) }
 
     /// Says that an orderly stop has begun: what fails from now on because the connection is lost is not tried again.

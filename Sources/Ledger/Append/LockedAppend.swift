@@ -12,7 +12,7 @@ struct LockedAppend: Sendable {
     /// Compared with the database's under the lock.
     let clock: LedgerClock?
     let report: @Sendable (LedgerWriter.BatchReport) -> Void
-    let obstacles = ObstacleWatch()
+    let obstacles: ObstacleWatch
     private let isEnding = Flag()
 
     private final class Flag: Sendable {
@@ -31,7 +31,7 @@ struct LockedAppend: Sendable {
         let start = clock.now
         do {
             let plan = try await write(batch.map(\.event), inDoubt: inDoubt)
-            obstacles.clear()
+            obstacles.note(plan)
             self.clock?.hear(of: plan.head.recordedAt)
             report(
                 LedgerWriter.BatchReport(
@@ -42,11 +42,14 @@ struct LockedAppend: Sendable {
             }
             return plan
         } catch {
-            let failure = LedgerError(error, doing: "appending to the log")
+            var failure = LedgerError(error, doing: "appending to the log")
+            // What is refused because everything is will do later, whatever the database's code for it.
+            if obstacles.obstacle != nil { failure = failure.passing }
             // One event that the database refuses must not take its neighbours with it.
             if failure.code != .unavailable, batch.count > 1 {
                 for waiter in batch { _ = await commit([waiter]) }
             } else {
+                obstacles.note(error)
                 for waiter in batch { waiter.continuation.resume(returning: .failure(failure)) }
             }
             return nil
@@ -84,7 +87,6 @@ struct LockedAppend: Sendable {
             // A server that says nothing keeps each attempt waiting for half a minute.
             let isLast = failure.kind == .connection && isEnding.value.load(ordering: .relaxed)
             guard attempt < limits.attempts, !isLast else {
-                if failure.kind == .outOfService { obstacles.note(refusal: failure) }
                 guard isHeld, let holder = obstacles.holder else { throw failure }
                 throw LedgerError(.unavailable, "appending to the log: \(holder) (\(failure))")
             }

@@ -23,10 +23,13 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
     ///
     /// Never holds identities.
     package let description: String
+    /// What is wrong with the database, in words for anybody, which begin a sentence; `nil` where that is not known.
+    package let notice: String?
 
-    package init(_ code: Code, _ description: String) {
+    package init(_ code: Code, _ description: String, notice: String? = nil) {
         self.code = code
         self.description = description
+        self.notice = notice
     }
 
     init(_ error: any Error, doing what: String) {
@@ -34,15 +37,19 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         case let error as LedgerError:
             self = error
         case let error as PostgresError where error.kind == .insufficientPrivilege || error.isOfMissingTable:
-            self.init(.schema, "\(what): \(error)")
+            self.init(.schema, "\(what): \(error)", notice: error.shortage?.notice)
         case let error as PostgresError:
-            self.init(error.isPassing ? .unavailable : .invalid, "\(what): \(error)")
+            self.init(
+                error.isPassing ? .unavailable : .invalid, "\(what): \(error)", notice: error.shortage?.notice)
         case is CancellationError:
             self.init(.unavailable, "\(what): cancelled")
         default:
             self.init(.corrupt, "\(what): \(error)")
         }
     }
+
+    /// The same as something that will do later.
+    var passing: LedgerError { LedgerError(.unavailable, description, notice: notice) }
 }
 
 extension PostgresPool {

@@ -144,7 +144,9 @@ struct Problem: Error, Sendable {
                     + "byte. Use a new key.",
                 param: "Idempotency-Key")
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
-            self = .unavailable("The ledger cannot be reached at the moment, or cannot be written to.")
+            self = .unavailable(
+                error.notice.map { "\($0), so this could not be done; send it again later." }
+                    ?? "The ledger cannot be reached at the moment, or cannot be written to.")
             cause = error.description
             isInDoubt = true
         case let error as LedgerError where error.code == .notReady:

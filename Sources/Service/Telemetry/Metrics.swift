@@ -68,7 +68,7 @@ package final class Metrics: Sendable {
             page.sample("rightful_log_ahead_seconds", [], String(Double(logAheadMilliseconds) / 1000))
             page.family(
                 "rightful_appends_failing", "gauge",
-                "1 while nothing can be recorded: the database refused what came last, or somebody's transaction holds the log."
+                "1 while nothing can be recorded: the database refuses everything, or somebody's transaction holds the log."
             )
             page.sample("rightful_appends_failing", [], areAppendsFailing ? "1" : "0")
             streams.merging(webStreams).write(to: &page)
@@ -150,7 +150,7 @@ package final class Metrics: Sendable {
         state.withLock { $0.logAheadMilliseconds = milliseconds }
     }
 
-    /// Whether nothing can be recorded, because somebody's transaction holds the log, or the database refused what came last.
+    /// Whether nothing can be recorded, because somebody's transaction holds the log, or the database refuses everything.
     package func noteAppends(areFailing: Bool) {
         state.withLock { $0.areAppendsFailing = areFailing }
     }

@@ -167,10 +167,7 @@ struct LedgerParts: Sendable {
         if let refusal = keeper?.refusal() { return refusal }
         if let refusal = try await session.readinessRefusal() { return refusal }
         if let refusal = await appending.refusal() { return refusal }
-        // Who it is does not concern everybody who may ask.
-        guard writer.holder != nil else { return nil }
-        return "Somebody's transaction holds the log, so nothing can be recorded; "
-            + "the service's log and `rightful status` say whose."
+        return writer.obstacle?.notice
     }
 
     /// Takes no more work than what it has begun.

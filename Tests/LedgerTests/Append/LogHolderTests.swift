@@ -35,7 +35,7 @@ struct LogHolderTests {
         #expect(try await writer.lookForObstacle()?.description.contains(words) == true)
         try await holder.execute(script: "COMMIT")
         #expect(try await writer.lookForObstacle() == nil)
-        #expect(writer.holder == nil)
+        #expect(writer.obstacle == nil)
         _ = try await writer.append(.grant("third", of: "pro", to: "ann"))
         _ = await waiting.result
         await pool.close()
