@@ -14,29 +14,16 @@ package enum AppendObstacle: Error, Sendable, Hashable, CustomStringConvertible 
         case .refused(let refusal): "\(refusal.notice), so nothing can be recorded: \(refusal.cure) (\(refusal.reason))"
         }
     }
-
-    /// The same for anybody, in whole sentences.
-    package var notice: String {
-        switch self {
-        case .held:
-            // Who it is does not concern everybody who may ask.
-            "Somebody's transaction holds the log, so nothing can be recorded; "
-                + "the service's log and `rightful status` say whose."
-        case .refused(let refusal):
-            "\(refusal.notice), so nothing can be recorded: \(refusal.cure). "
-                + "The service's log and `rightful status` say more."
-        }
-    }
 }
 
 /// Why a database does not do what it was asked for, though it answers.
 package struct DatabaseRefusal: Sendable, Hashable {
     /// What is wrong with it, in words for anybody, which begin a sentence.
-    package let notice: String
+    let notice: String
     /// What an operator does about it, within a sentence.
-    package let cure: String
+    let cure: String
     /// In the database's own words, for operators.
-    package let reason: String
+    let reason: String
 
     /// - Returns: `nil` where the error does not say that the database refused, rather than that it is away or busy, or that
     ///   whoever asked has gone.

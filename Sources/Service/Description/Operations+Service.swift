@@ -138,7 +138,7 @@ extension APIOperation {
 
     static let readReadiness = APIOperation(
         "readReadiness", .service, "Is it ready",
-        "The database is up, its schema is this program's, and the log can be read and, as far as is known, appended to; else "
+        "The database is up, its schema is this program's, the log can be read, and there is a connection that appends; else "
             + "`unavailable` (503), and `detail` says why.",
         answer: .document(HealthDocument.self, #"{"status":"ready"}"#))
 }

@@ -167,7 +167,11 @@ struct LedgerParts: Sendable {
         if let refusal = keeper?.refusal() { return refusal }
         if let refusal = try await session.readinessRefusal() { return refusal }
         if let refusal = await appending.refusal() { return refusal }
-        return writer.obstacle?.notice
+        // A database that refuses what is to be recorded keeps nobody from reading.
+        guard case .held? = writer.obstacle else { return nil }
+        // Who it is does not concern everybody who may ask.
+        return "Somebody's transaction holds the log, so nothing can be recorded; "
+            + "the service's log and `rightful status` say whose."
     }
 
     /// Takes no more work than what it has begun.

@@ -67,7 +67,7 @@ struct RefusedAppendsTests {
     @Test("a full disk is said in plain words, with what to do, and who asks for what is told so, too")
     func words() throws {
         let obstacle = AppendObstacle.refused(try #require(Self.refusal))
-        #expect(obstacle.notice.hasPrefix("The disk of the database is full, so nothing can be recorded: make room"))
+        #expect(obstacle.description.hasPrefix("The disk of the database is full, so nothing can be recorded: "))
         #expect(obstacle.description.contains("SQLSTATE 53100"))
         let error = LedgerError(Self.full, doing: "appending to the log")
         #expect(error.code == .unavailable && error.notice == "The disk of the database is full")
