@@ -117,7 +117,8 @@ final class RunningTransfer {
             headers = curl_slist_append(headers, line)
         }
         let hasBody = request.body != nil || !["GET", "DELETE"].contains(request.method)
-        let milliseconds = Int(transfer.timeout / .milliseconds(1))
+        // To libcurl, 0 is no limit.
+        let milliseconds = max(1, Int(transfer.timeout / .milliseconds(1)))
         let code = request.method.withCString { method in
             request.url.absoluteString.withCString { url in
                 var prepared = ccurl_request(

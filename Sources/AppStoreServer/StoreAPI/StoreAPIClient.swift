@@ -76,8 +76,8 @@ package struct StoreAPIClient: Sendable {
     /// Sends a call, again where that may help.
     ///
     /// - Parameters:
-    ///   - limit: how long all of it may take, waiting for its turn and for when the store wants to be asked again
-    ///     included.
+    ///   - limit: how long all of it may take: each attempt, waiting for its turn, and waiting for when the store wants to be
+    ///     asked again.
     ///   - persistence: for how long it is sent again while it fails, where not as the client is set.
     /// - Throws: the last attempt's error, or that there was no time for another; `CancellationError` is one of kind
     ///   `outOfTime`.
@@ -94,11 +94,11 @@ package struct StoreAPIClient: Sendable {
         var failedFirst: Timestamp?
         var attempt = 1
         while true {
-            try await waitForTurn(
-                request, in: environment, patience: limit - max(paused, start.duration(to: surroundings.now())))
+            func left() -> Duration { limit - max(paused, start.duration(to: surroundings.now())) }
+            try await waitForTurn(request, in: environment, patience: left())
             let error: StoreAPIError
             do throws(StoreAPIError) {
-                return try await attemptOnce(call, in: environment)
+                return try await attemptOnce(call, in: environment, within: left())
             } catch let caught {
                 error = caught
             }
@@ -135,14 +135,17 @@ package struct StoreAPIClient: Sendable {
     }
 
     private func attemptOnce<Answer>(
-        _ call: StoreAPICall<Answer>, in environment: StoreEnvironment
+        _ call: StoreAPICall<Answer>, in environment: StoreEnvironment, within limit: Duration
     ) async throws(StoreAPIError) -> Answer {
         let request = call.request
+        guard limit > .zero else {
+            throw StoreAPIError(.outOfTime, of: request.limit, "the time was up before it was sent")
+        }
         let response: StoreAPIResponse
         do {
             response = try await transport.send(
                 request, to: try url(of: request, in: environment),
-                token: try credentials.token(now: surroundings.machineNow()))
+                token: try credentials.token(now: surroundings.machineNow()), within: limit)
         } catch {
             if error is CancellationError {
                 throw StoreAPIError(.outOfTime, of: request.limit, "stopped before the answer came")

@@ -240,10 +240,26 @@ struct StoreAPIFailureTests {
         try server.start()
         let url = try #require(URL(string: "http://127.0.0.1:\(server.boundPort ?? 0)"))
         let response = try await StoreAPISession().send(
-            Self.call.request, to: url.appending(path: "x"), token: "t")
+            Self.call.request, to: url.appending(path: "x"), token: "t", within: .seconds(30))
         #expect(response.status == 302)
         await server.stop(graceSeconds: 0)
         await elsewhere.stop()
+    }
+
+    @Test("an attempt takes no longer than what is left of the caller's time, and none is made without any")
+    func callersTime() async throws {
+        let rig = try StoreAPIRig(timeout: 60)
+        rig.store.fail(.slow(milliseconds: 50_000))
+        let start = ContinuousClock.now
+        var error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production, within: .milliseconds(300))
+        }
+        #expect(error?.kind == .unavailable && start.duration(to: .now) < .seconds(30))
+        error = await #expect(throws: StoreAPIError.self) {
+            _ = try await rig.client.send(Self.call, in: .production, within: .zero)
+        }
+        #expect(error?.kind == .outOfTime && rig.store.count(of: "notification_history") <= 1)
+        await rig.stop()
     }
 
     @Test("without a turn under the store's limits nothing is sent")

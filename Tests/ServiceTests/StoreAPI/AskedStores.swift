@@ -86,7 +86,9 @@ private struct DirectTransport: StoreAPITransport {
     /// Called after each answer.
     let pass: @Sendable () -> Void
 
-    func send(_ request: StoreAPIRequest, to url: URL, token: String) async throws -> StoreAPIResponse {
+    func send(
+        _ request: StoreAPIRequest, to url: URL, token: String, within limit: Duration
+    ) async throws -> StoreAPIResponse {
         let items = URLComponents(url: url, resolvingAgainstBaseURL: false)?.queryItems ?? []
         let api = url.host()?.hasPrefix("sandbox") == true ? sandbox : production
         let answer = try await api.answer(
