@@ -81,7 +81,8 @@ final class RunningTransfer {
         /// Of all lines of heads, and of what follows the body.
         var headBytes = 0
         static let headLimit = 64 << 10
-        var isRefused = false
+        /// Whether any address that was tried is allowed; `nil`: none was tried.
+        var isAllowed: Bool?
 
         init(_ transfer: CurlTransfer, allows: @escaping @Sendable (OutgoingAddress) -> Bool) {
             (answerLimit, wantsBody, self.allows) = (transfer.answerLimit, transfer.wantsBody, allows)
@@ -150,7 +151,7 @@ final class RunningTransfer {
                     body: progress.body))
         }
         if let excess = progress.excess { return .failure(excess) }
-        if progress.isRefused, code == CURLE_COULDNT_CONNECT { return .failure(AddressRefused()) }
+        if progress.isAllowed == false, code == CURLE_COULDNT_CONNECT { return .failure(AddressRefused()) }
         return .failure(URLError(URLError.Code(code)))
     }
 
@@ -209,9 +210,10 @@ final class RunningTransfer {
     private static let allows: ccurl_address_callback = { cls, bytes, count in
         guard let progress = progress(cls), let bytes else { return 0 }
         let address = OutgoingAddress(bytes: Array(UnsafeBufferPointer(start: bytes, count: count)))
-        if progress.allows(address) { return 1 }
-        progress.isRefused = true
-        return 0
+        let isAllowed = progress.allows(address)
+        // One that is allowed, and where nobody is, is what keeps a name from being reached whose others are refused.
+        progress.isAllowed = progress.isAllowed == true || isAllowed
+        return isAllowed ? 1 : 0
     }
 }
 

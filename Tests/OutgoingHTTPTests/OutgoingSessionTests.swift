@@ -114,6 +114,29 @@ struct OutgoingSessionTests {
         #expect(asked.withLock { $0.contains(OutgoingAddress(bytes: [127, 0, 0, 1])) })
     }
 
+    @Test("a name that leads to an address that is allowed, and to one that is not, is refused for neither alone")
+    func severalAddresses() async throws {
+        let server = try HostileServer { _, _ in .answer(200, "{}") }
+        let port = try #require(URL(string: server.url)?.port)
+        // Nobody listens there any more.
+        server.stop()
+        let url = try #require(URL(string: "http://localhost:\(port)/"))
+        // To libcurl, localhost is 127.0.0.1 and ::1, where the machine has that.
+        for count in [4, 16] {
+            let wasAllowed = Mutex(false)
+            let session = OutgoingSession(timeout: 20, answerLimit: 1 << 10) { address in
+                let isAllowed = address.bytes.count == count
+                if isAllowed { wasAllowed.withLock { $0 = true } }
+                return isAllowed
+            }
+            let error = await #expect(throws: (any Error).self) {
+                try await session.send(OutgoingRequest("GET", url, headers: []))
+            }
+            let isOfAddress = error is AddressRefused
+            #expect(isOfAddress != wasAllowed.withLock(\.self), "\(count): \(String(describing: error))")
+        }
+    }
+
     @Test("a request that is cancelled ends at once, and the others go on")
     func cancelled() async throws {
         let server = try HostileServer { request, _ in request.target == "/slow" ? .silence : .answer(200, "{}") }
