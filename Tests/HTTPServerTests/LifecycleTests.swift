@@ -48,6 +48,33 @@ struct LifecycleTests {
         }
     }
 
+    @Test(
+        "a stop waits no longer for who has claimed to answer and does not, and closes the connection",
+        arguments: [false, true])
+    func claimedWithoutAnswer(_ isGated: Bool) async throws {
+        let (started, latch) = (Latch(), Latch())
+        try await withServer { request in
+            _ = request.head.claim.take()
+            await started.open()
+            await latch.wait()
+            return .text("too late")
+        } gate: { head in
+            guard isGated else { return .open(.shared, owner: 0) }
+            return .ask(owner: 0) {
+                _ = head.claim.take()
+                await started.open()
+                await latch.wait()
+                return nil
+            }
+        } _: { server, port in
+            let response = Task { try await offPool { try HTTPTestClient(port: port).post("/", [1]) } }
+            await started.wait()
+            await server.stop(graceSeconds: 0)
+            await #expect(throws: (any Error).self) { try await response.value }
+            await latch.open()
+        }
+    }
+
     @Test("after a stop the port is free, and everything the server held is gone")
     func nothingLeft() async throws {
         final class Token: Sendable {}

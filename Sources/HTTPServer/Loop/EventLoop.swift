@@ -68,6 +68,8 @@ final class EventLoop {
         while !hasStopped { turn() }
         immediate?.stop()
         immediate = nil
+        // The daemon may not be stopped while a connection is suspended.
+        for exchange in Array(handling.values) + Array(gated.values) { exchange.giveUp() }
         daemon?.stop()
         return (stopping?.waiters ?? [], lingering)
     }

@@ -369,6 +369,23 @@ package final class Exchange {
         }
     }
 
+    /// Ends the exchange without an answer: whoever has claimed to give one has not given it, and nobody can wait any longer.
+    func giveUp() {
+        switch phase {
+        case .handling(let task, _, let connection):
+            task.cancel()
+            loop.handlerEnded(self)
+            phase = .cut
+            connection.resume()
+        case .gated(let task, _, _, _, let connection):
+            task.cancel()
+            loop.gateEnded(self)
+            phase = .cut
+            connection.resume()
+        default: break
+        }
+    }
+
     private func resume(with response: (HTTPRequestHead) -> HTTPResponse) {
         guard case .handling(let task, let head, let connection) = phase else { return }
         phase = .handled(response(head), head)
