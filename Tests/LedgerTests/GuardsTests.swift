@@ -17,7 +17,16 @@ struct GuardsTests {
         await quoting.close()
     }
 
-    @Test("as migrated all guards are on, and each that is off is named")
+    /// The statement that a guard's words say to run, if they do.
+    private static func cure(_ words: String) -> String? {
+        words.split(separator: "`").map(String.init).last {
+            $0.hasPrefix("ALTER ") || $0.hasPrefix("CREATE ")
+                || $0.hasPrefix("DROP ") || $0.hasPrefix("REVOKE ")
+        }
+    }
+
+    /// - Parameter undo: `nil`: what the guard's words say to run.
+    @Test("as migrated all guards are on, and each that is off is named with what to do")
     func named() async throws {
         let database = try await TestDatabase.make()
         let pool = database.pool()
@@ -27,26 +36,26 @@ struct GuardsTests {
             (
                 "ALTER TABLE event DISABLE TRIGGER event_append_only",
                 "the trigger event_append_only on table event is off",
-                "ALTER TABLE event ENABLE ALWAYS TRIGGER event_append_only"
+                nil
             ),
             (
                 "ALTER TABLE event_name ENABLE TRIGGER event_name_no_truncate",
-                "the trigger event_name_no_truncate on table event_name can be switched off by a session "
-                    + "(it is not ENABLE ALWAYS)",
-                "ALTER TABLE event_name ENABLE ALWAYS TRIGGER event_name_no_truncate"
+                "the trigger event_name_no_truncate on table event_name can be switched off by a session, as it is not "
+                    + "ENABLE ALWAYS",
+                nil
             ),
             (
                 "GRANT UPDATE (value) ON identity TO PUBLIC", "everybody may UPDATE on table identity",
-                "REVOKE UPDATE (value) ON identity FROM PUBLIC"
+                nil
             ),
             (
                 "GRANT TRUNCATE ON evidence TO pg_monitor", "the role pg_monitor may TRUNCATE on table evidence",
-                "REVOKE TRUNCATE ON evidence FROM pg_monitor"
+                nil
             ),
             (
                 "GRANT CREATE ON SCHEMA public TO PUBLIC",
                 "everybody may CREATE in schema public, and so what stands for tables and functions of the ledger's",
-                "REVOKE CREATE ON SCHEMA public FROM PUBLIC"
+                nil
             ),
             (
                 "UPDATE ledger_head SET recorded_at = '2100-01-01'", "the last event is dated",
@@ -54,7 +63,7 @@ struct GuardsTests {
             ),
             (
                 "GRANT INSERT ON erasure TO pg_monitor", "the role pg_monitor may INSERT on table erasure",
-                "REVOKE INSERT ON erasure FROM pg_monitor"
+                nil
             ),
             (
                 """
@@ -73,37 +82,33 @@ struct GuardsTests {
             (
                 "ALTER TABLE event ENABLE ROW LEVEL SECURITY",
                 "row security on table event, which `rightful migrate` did not make",
-                "ALTER TABLE event DISABLE ROW LEVEL SECURITY"
+                nil
             ),
             (
                 "CREATE RULE quiet AS ON INSERT TO erasure DO INSTEAD NOTHING",
-                "the rule quiet on table erasure, which `rightful migrate` did not make", "DROP RULE quiet ON erasure"
+                "the rule quiet on table erasure, which `rightful migrate` did not make", nil
             ),
             (
                 """
                 CREATE FUNCTION twist() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
                 CREATE TRIGGER twist BEFORE INSERT ON identity FOR EACH ROW EXECUTE FUNCTION twist()
                 """, "the trigger twist on table identity, which `rightful migrate` did not make",
-                "DROP FUNCTION twist CASCADE"
+                nil
             ),
             (
                 "DROP INDEX event_dedup", "no valid unique index on table event (ledger_id, dedup_key)",
-                "CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL"
+                nil
             ),
             (
                 """
-                DROP INDEX event_dedup;
+                DROP INDEX event_ledger_id_dedup_key_idx;
                 CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NULL
-                """, "no valid unique index on table event (ledger_id, dedup_key) WHERE (dedup_key IS NOT NULL)",
-                """
-                DROP INDEX event_dedup;
-                CREATE UNIQUE INDEX event_dedup ON event (ledger_id, dedup_key) WHERE dedup_key IS NOT NULL
-                """
+                """, "no valid unique index on table event (ledger_id, dedup_key) WHERE (dedup_key IS NOT NULL)", nil
             ),
             (
                 "ALTER TABLE command_key DROP CONSTRAINT command_key_pkey",
                 "no valid unique index on table command_key (ledger_id, command_key)",
-                "ALTER TABLE command_key ADD PRIMARY KEY (ledger_id, command_key)"
+                nil
             ),
             (
                 "ALTER INDEX event_original RENAME TO other", "no valid index event_original on table event",
@@ -127,11 +132,11 @@ struct GuardsTests {
                 "the trigger event_append_only on table event does not refuse changes any more",
                 ""
             ),
-        ] {
+        ] as [(String, String, String?)] {
             try await owner.execute(script: change)
             let off = try await LedgerGuards.off(pool)
-            #expect(off.contains { $0.hasPrefix(said) }, "\(change): \(off)")
-            guard !undo.isEmpty else { continue }
+            let words = try #require(off.first { $0.hasPrefix(said) }, "\(change): \(off)")
+            guard let undo = undo ?? Self.cure(words), !undo.isEmpty else { continue }
             try await owner.execute(script: undo)
             #expect(try await LedgerGuards.off(pool) == [], "\(undo)")
         }

@@ -7,7 +7,8 @@ package enum LedgerGuards {
         "event", "event_name", "evidence", "erasure", "jws_header", "identity", "server_secret",
     ]
 
-    /// The guards that are off, each in words; none in a database as `migrate` made it.
+    /// The guards that are off, each in words with what to do, as the owner of the tables where that is a statement; none in a
+    /// database as `migrate` made it.
     package static func off(_ pool: PostgresPool) async throws -> [String] {
         do {
             return try await pool.withConnection { connection in
@@ -21,23 +22,25 @@ package enum LedgerGuards {
                 return try results[0].rows.map { try trigger($0) }
                     + results[1].rows.map { row in
                         "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may \(try row.text(1)) on table "
-                            + (try row.text(2))
+                            + "\(try row.text(2)) (`\(try row.text(3))`)"
                     }
                     + results[2].rows.compactMap { try beginning(of: $0) }
                     + results[3].rows.map { row in
                         "\(try row.optionalText(0).map { "the role \($0)" } ?? "everybody") may CREATE in schema public, "
-                            + "and so what stands for tables and functions of the ledger's"
+                            + "and so what stands for tables and functions of the ledger's (`\(try row.text(1))`)"
                     }
                     + results[4].rows.map { try $0.text(0) }
                     + results[5].rows.map { row in
-                        "\(try row.text(1)) on table \(try row.text(0)), which `rightful migrate` did not make"
+                        "\(try row.text(1)) on table \(try row.text(0)), which `rightful migrate` did not make "
+                            + "(`\(try row.text(2))`)"
                     }
                     + results[6].rows.map { row in
-                        "the role \(try row.text(0)) may act as \(try row.text(1))"
+                        "the role \(try row.text(0)) may act as \(try row.text(1)) (`\(try row.text(2))`)"
                     }
                     + results[7].rows.map { row in
                         "the last event is dated \(try row.int(0)) s after the database's clock, and so is whatever is appended: "
-                            + "grants and transfers begin then"
+                            + "grants and transfers begin then (that passes with the time; there is no other way back than a "
+                            + "backup from before)"
                     }
             }
         } catch {
@@ -46,12 +49,15 @@ package enum LedgerGuards {
     }
 
     private static func trigger(_ row: PostgresRow) throws -> String {
-        let name = "the trigger \(try row.text(1)) on table \(try row.text(0))"
+        let (table, trigger) = (try row.text(0), try row.text(1))
+        let name = "the trigger \(trigger) on table \(table)"
+        let enabling = "(`ALTER TABLE \(table) ENABLE ALWAYS TRIGGER \(trigger)`, and then `rightful verify`)"
+        let making = "(make it as schema/0005_append_only.sql does, and then run `rightful verify`)"
         switch try row.optionalText(2) {
-        case nil: return name + " is gone"
-        case "D": return name + " is off"
-        case "A": return name + " does not refuse changes any more"
-        case .some: return name + " can be switched off by a session (it is not ENABLE ALWAYS)"
+        case nil: return "\(name) is gone \(making)"
+        case "D": return "\(name) is off \(enabling)"
+        case "A": return "\(name) does not refuse changes any more \(making)"
+        case .some: return "\(name) can be switched off by a session, as it is not ENABLE ALWAYS \(enabling)"
         }
     }
 
@@ -78,7 +84,9 @@ package enum LedgerGuards {
 
     /// Whoever may put something beside the ledger's tables, their owner and the schema's aside.
     private static let creators = """
-        SELECT DISTINCT pg_get_userbyid(nullif(acl.grantee, 0))::text
+        SELECT DISTINCT pg_get_userbyid(nullif(acl.grantee, 0))::text,
+            'REVOKE CREATE ON SCHEMA public FROM '
+                || coalesce(quote_ident(pg_get_userbyid(nullif(acl.grantee, 0))), 'PUBLIC')
         FROM pg_namespace AS schema
         CROSS JOIN LATERAL aclexplode(schema.nspacl) AS acl
         WHERE schema.nspname = 'public' AND acl.privilege_type = 'CREATE' AND acl.grantee <> schema.nspowner
@@ -105,13 +113,17 @@ package enum LedgerGuards {
             SELECT oid, relname, relrowsecurity FROM pg_class
             WHERE oid = ANY (SELECT to_regclass(name) FROM unnest($1::text[]) AS name)
         )
-        SELECT relname::text, 'row security' FROM guarded WHERE relrowsecurity
+        SELECT relname::text, 'row security', 'ALTER TABLE ' || relname || ' DISABLE ROW LEVEL SECURITY' FROM guarded
+        WHERE relrowsecurity
         UNION ALL
-        SELECT relname::text, 'the policy ' || polname FROM guarded JOIN pg_policy ON polrelid = guarded.oid
+        SELECT relname::text, 'the policy ' || polname, format('DROP POLICY %I ON %I', polname, relname) FROM guarded
+        JOIN pg_policy ON polrelid = guarded.oid
         UNION ALL
-        SELECT relname::text, 'the rule ' || rulename FROM guarded JOIN pg_rewrite ON ev_class = guarded.oid
+        SELECT relname::text, 'the rule ' || rulename, format('DROP RULE %I ON %I', rulename, relname) FROM guarded
+        JOIN pg_rewrite ON ev_class = guarded.oid
         UNION ALL
-        SELECT relname::text, 'the trigger ' || tgname FROM guarded JOIN pg_trigger ON tgrelid = guarded.oid
+        SELECT relname::text, 'the trigger ' || tgname, format('DROP TRIGGER %I ON %I', tgname, relname) FROM guarded
+        JOIN pg_trigger ON tgrelid = guarded.oid
         WHERE NOT tgisinternal AND tgname NOT IN ('event_append_only', 'event_no_truncate', 'event_name_append_only',
             'event_name_no_truncate')
         ORDER BY 1, 2
@@ -128,7 +140,7 @@ package enum LedgerGuards {
     /// From PostgreSQL 16 on a membership may be for granting it to others alone (`set_option` and `inherit_option` off), as whoever
     /// makes a role has it of that role; before that there are no such columns.
     private static let members = """
-        SELECT member.rolname::text, held.rolname::text
+        SELECT member.rolname::text, held.rolname::text, format('REVOKE %I FROM %I', held.rolname, member.rolname)
         FROM pg_auth_members JOIN pg_roles AS member ON member.oid = pg_auth_members.member
         JOIN pg_roles AS held ON held.oid = pg_auth_members.roleid
         WHERE (held.oid = (SELECT relowner FROM pg_class WHERE oid = to_regclass('event'))
@@ -142,7 +154,9 @@ package enum LedgerGuards {
 
     /// Whoever is not the owner may read and insert, whole tables or columns of them.
     private static let privileges = """
-        SELECT DISTINCT pg_get_userbyid(nullif(acl.grantee, 0))::text, acl.privilege_type::text, relation.relname::text
+        SELECT DISTINCT pg_get_userbyid(nullif(acl.grantee, 0))::text, acl.privilege_type::text, relation.relname::text,
+            format('REVOKE %s ON %I FROM ', acl.privilege_type, relation.relname)
+                || coalesce(quote_ident(pg_get_userbyid(nullif(acl.grantee, 0))), 'PUBLIC')
         FROM pg_class AS relation
         CROSS JOIN LATERAL (
             SELECT relation.relacl AS entries

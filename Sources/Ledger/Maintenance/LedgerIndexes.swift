@@ -65,13 +65,15 @@ enum LedgerIndexes {
             AND relation.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('event'))
         """
 
-    /// Those that are missing or do not count, each in words.
+    /// Those that are missing or do not count, each in words with what to do.
     static let missing = PostgresStatement(
         """
-        SELECT 'no valid unique index on table ' || expected.key FROM unnest($1::text[]) AS expected (key)
+        SELECT 'no valid unique index on table ' || expected.key || ' (`CREATE UNIQUE INDEX ON ' || expected.key || '`)'
+        FROM unnest($1::text[]) AS expected (key)
         WHERE NOT EXISTS (SELECT FROM (\(present)) AS present WHERE present.key = expected.key)
         UNION ALL
-        SELECT 'no valid index ' || expected.name || ' on table event' FROM unnest($2::text[]) AS expected (name)
+        SELECT 'no valid index ' || expected.name || ' on table event (make it as schema/ does)'
+        FROM unnest($2::text[]) AS expected (name)
         WHERE NOT EXISTS (
             SELECT FROM pg_index JOIN pg_class AS index ON index.oid = indexrelid
             WHERE indrelid = to_regclass('event') AND indisvalid AND index.relname = expected.name)
