@@ -170,6 +170,24 @@ struct PrivilegeTests {
         #expect(applied.sorted() == Migration.all.map(\.name))
     }
 
+    @Test("a server that cannot compress columns as the ledger's are is refused before anything is done")
+    func compression() async throws {
+        let connection = try await PostgresConnection.connect(Self.emptyDatabase())
+        // Stands for a server that is built without lz4.
+        try await connection.execute(
+            script: """
+                CREATE TEMPORARY TABLE pg_settings AS SELECT name, array_remove(enumvals, 'lz4') AS enumvals
+                FROM pg_catalog.pg_settings;
+                SET search_path = pg_temp, pg_catalog, public
+                """)
+        let error = await #expect(throws: LedgerError.self) {
+            try await connection.run { try Migrator().migrate(servingRole: nil, on: $0) }
+        }
+        #expect(error?.code == .schema && error?.description.contains("lz4") == true, "\(String(describing: error))")
+        #expect(error?.description.contains("\n") == false)
+        #expect(try await connection.run { try Migrator().standing(on: $0) } == .empty)
+    }
+
     @Test("nobody sees a schema before the serving role may use it")
     func wholeOrNothing() async throws {
         let conninfo = try await Self.emptyDatabase()

@@ -53,7 +53,8 @@ package struct Migrator: Sendable {
         let standing = try standing(on: connection)
         switch standing {
         case .ahead, .changed, .unreleased: throw LedgerError(.schema, standing.refusal ?? "")
-        case .current, .empty, .behind: break
+        case .empty, .behind: try requireCompression(on: connection)
+        case .current: break
         }
         var applied: [String] = []
         let present = try holdsSchema(on: connection)
@@ -95,6 +96,18 @@ package struct Migrator: Sendable {
             }
         }
         return applied
+    }
+
+    /// Asks whether the server can compress columns as the ledger's are, before a step fails half-way.
+    private func requireCompression(on connection: isolated PostgresConnection) throws {
+        let row = try connection.query(
+            "SELECT count(*) FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)"
+        ).row(0)
+        guard try row.int(0) == 0 else { return }
+        throw LedgerError(
+            .schema,
+            "the server is built without lz4, by which the ledger's tables are compressed: use a PostgreSQL that has it, as those "
+                + "of Debian and PGDG do (`configure --with-lz4`); nothing was done")
     }
 
     /// Whether any step was applied.
