@@ -155,7 +155,7 @@ extension PostgresConnection {
         withExtendedLifetime(owned) {}
         if error.kind == .stalePlan { statements.orphanAll() }
         // After a failover this is a session with the old server, or with one that does not write; the next one may not be.
-        if error.sqlState == "25006" { givenUpFor = error }
+        if error.isOfReadOnlyDatabase { givenUpFor = error }
         throw error
     }
 

@@ -53,6 +53,9 @@ package struct PostgresError: Error, Sendable {
         self.statement = statement
     }
 
+    /// Whether the server refused to write because it only reads (25006).
+    package var isOfReadOnlyDatabase: Bool { sqlState == "25006" }
+
     /// Whether the same transaction, run again from its start, may well succeed.
     package var isRetryable: Bool {
         switch kind {
@@ -67,7 +70,7 @@ package struct PostgresError: Error, Sendable {
 
 extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
     package var description: String {
-        if sqlState == "25006" {
+        if isOfReadOnlyDatabase {
             return "the database only reads (a standby, or default_transaction_read_only is on): nothing can be "
                 + "written; use the server that writes (`target_session_attrs=read-write`)"
         }

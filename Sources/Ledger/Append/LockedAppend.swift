@@ -87,7 +87,10 @@ struct LockedAppend: Sendable {
             // A server that says nothing keeps each attempt waiting for half a minute.
             let isLast = failure.kind == .connection && isEnding.value.load(ordering: .relaxed)
             guard attempt < limits.attempts, !isLast else {
-                guard isHeld, let holder = obstacles.holder else { throw failure }
+                guard isHeld, let holder = obstacles.holder else {
+                    guard inDoubt != nil else { throw failure }
+                    throw LedgerError(failure, doing: "appending to the log").inDoubt
+                }
                 throw LedgerError(.unavailable, "appending to the log: \(holder) (\(failure))")
             }
             // Longer than the pool refuses at once after a failure to connect.

@@ -25,6 +25,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
     package let description: String
     /// What is wrong with the database, in words for anybody, which begin a sentence; `nil` where that is not known.
     package let notice: String?
+    /// Whether the database refused to write because it only reads, so that what failed was not recorded.
+    package private(set) var isOfReadOnlyDatabase = false
 
     package init(_ code: Code, _ description: String, notice: String? = nil) {
         self.code = code
@@ -41,6 +43,7 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
         case let error as PostgresError:
             self.init(
                 error.isPassing ? .unavailable : .invalid, "\(what): \(error)", notice: error.shortage?.notice)
+            isOfReadOnlyDatabase = error.isOfReadOnlyDatabase
         case is CancellationError:
             self.init(.unavailable, "\(what): cancelled")
         default:
@@ -49,7 +52,16 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
     }
 
     /// The same as something that will do later.
-    var passing: LedgerError { LedgerError(.unavailable, description, notice: notice) }
+    var passing: LedgerError {
+        var error = LedgerError(.unavailable, description, notice: notice)
+        error.isOfReadOnlyDatabase = isOfReadOnlyDatabase
+        return error
+    }
+}
+
+extension LedgerError {
+    /// The same where something was done before, or may have been, of which the database holds nothing yet.
+    package var inDoubt: LedgerError { LedgerError(code, description) }
 }
 
 extension PostgresPool {

@@ -143,6 +143,11 @@ struct Problem: Error, Sendable {
                 "Another request was sent under this Idempotency-Key in the last 24 hours: its target or its body differs, be it by a "
                     + "byte. Use a new key.",
                 param: "Idempotency-Key")
+        case let error as LedgerError where error.isOfReadOnlyDatabase:
+            self = .unavailable(
+                "The ledger's database only reads, as a standby does, so this was not recorded. Send it again once the service's "
+                    + "database_url leads to the server that writes (target_session_attrs=read-write).")
+            cause = error.description
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
             self = .unavailable(
                 error.notice.map { "\($0), so this could not be done; send it again later." }

@@ -210,7 +210,12 @@ package struct StoreExtension: Sendable {
             (answer, refusal) = try await ask(known, begun, order, within: patience)
             var draft = EventDraft(answer, in: known.environment, source: source)
             if begun.isOfAnotherCommand { draft.deduplication = command }
-            settled = try await writer.append(draft).position
+            do {
+                settled = try await writer.append(draft).position
+            } catch let error as LedgerError {
+                // The store has answered all the same.
+                throw error.inDoubt
+            }
         }
         guard answer.outcome == .accepted, case .renewalExtension(let answered) = answer.content else {
             throw StoreExtensionRefusal(.refused, "\(refusal) (events \(begun.position) and \(settled))")

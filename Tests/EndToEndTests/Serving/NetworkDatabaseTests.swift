@@ -119,7 +119,7 @@ struct NetworkDatabaseTests {
         let url = server.url("server", parameters: "sslmode=disable")
         // As nobody has served, the first start would make keys.
         #expect(try await ServiceProcess.start(installation).stop() == 0)
-        _ = try await installation.adminKey()
+        let key = try await installation.adminKey()
         let serving = try await PostgresConnection.connect(url)
         try await serving.execute(
             script: "ALTER ROLE CURRENT_USER IN DATABASE ledger SET default_transaction_read_only = on")
@@ -129,6 +129,12 @@ struct NetworkDatabaseTests {
         let refused = try await client.send("GET", "/readyz")
         #expect(refused.status == 503 && refused.text.contains("the database only reads"), "\(refused.text)")
         #expect(try await client.send("GET", "/healthz").status == 200)
+        let grant = try await HTTPClient(service.url, key: key, attempts: 1).send(
+            "POST", "/v1/customers/c-1/actions/grant", body: Array(#"{"entitlement":"premium","reason":"r"}"#.utf8))
+        #expect(grant.status == 503 && grant.text.contains("was not recorded"), "\(grant.text)")
+        #expect(
+            grant.text.contains("target_session_attrs=read-write") && !grant.text.contains("not known"), "\(grant.text)"
+        )
         // As where nobody has gone through what was recorded before.
         try await serving.execute(
             script: "BEGIN READ WRITE; UPDATE projection SET checkpoint = 0 WHERE name = 'drift'; COMMIT")

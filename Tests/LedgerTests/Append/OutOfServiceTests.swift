@@ -36,20 +36,21 @@ struct OutOfServiceTests {
         try await Self.fill(owner, sqlState: sqlState)
         let writer = Self.writer(database)
         let drafts = RandomDrafts(seed: 5, originals: 40).drafts(256)
-        let codes = await withTaskGroup(of: LedgerError.Code?.self) { group in
+        let errors = await withTaskGroup(of: LedgerError?.self) { group in
             for draft in drafts {
                 group.addTask {
                     do {
                         _ = try await writer.append(draft)
                         return nil
                     } catch {
-                        return (error as? LedgerError)?.code
+                        return error as? LedgerError
                     }
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        #expect(codes == Array(repeating: .unavailable, count: 256))
+        #expect(errors.allSatisfy { $0?.code == .unavailable } && errors.count == 256)
+        #expect(errors.allSatisfy { $0?.isOfReadOnlyDatabase == (sqlState == "25006") })
         let attempts = try await owner.run { try $0.query("SELECT last_value FROM attempt").row(0).int(0) }
         #expect(attempts < 64, "they were tried in batches, and not again one by one")
         #expect(writer.obstacle == nil, "nothing but these was refused, as far as is known")
