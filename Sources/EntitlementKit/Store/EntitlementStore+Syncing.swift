@@ -58,20 +58,24 @@ extension EntitlementStore {
     }
 
     /// Wishes for an answer, and returns when it came or an attempt failed.
+    ///
+    /// A question that is under way was asked before, and neither its answer nor its failure is waited for: one more is asked
+    /// after it, for all who have come meanwhile.
     func askAndWait() async {
         // Whoever asks a store that has stopped would wait for ever: nothing is sent any more.
         guard canAsk, !isStopped else { return }
         guard !queue.isQuiet(at: uptime) else { return ask() }
         await withCheckedContinuation { continuation in
-            askWaiters.append(continuation)
+            askers.append(Asker(after: queue.lastNumber, continuation: continuation))
             ask()
         }
     }
 
-    func resumeAskers() {
-        let waiters = askWaiters
-        askWaiters = []
-        for waiter in waiters { waiter.resume() }
+    /// - Parameter number: a request; only who came before it was made goes on.
+    func resumeAskers(before number: Int = .max) {
+        let answered = askers.filter { $0.after < number }
+        askers.removeAll { $0.after < number }
+        for asker in answered { asker.continuation.resume() }
     }
 
     /// Tries everything again from the beginning.
@@ -209,6 +213,7 @@ extension EntitlementStore {
 
     private func settle(_ posting: SyncPosting, _ answer: ServerAnswer, _ results: PostingResults) async {
         let batch = posting.batch
+        let isRecalled = !queue.isUnderWay(batch)
         let lacksSomething = ledger.take(answer, results, to: posting, lastRequest: queue.lastNumber)
         var failed: [String: String] = [:]
         var conflicts: [String: String] = [:]
@@ -258,8 +263,15 @@ extension EntitlementStore {
             report(SyncEvent(kind: .conflict, transactionIDs: [id], detail: detail))
         }
         for failure in failures { report(failure, detail: failed[failure.key.transactionID ?? ""] ?? "") }
-        // An answer about who was here before, or one that was overtaken by the wish for a newer one, is not what is waited for.
-        if batch.asks, !isAsking { resumeAskers() }
+        if batch.asks { endQuestion(batch, isPassedOver: isRecalled || isOutdated) }
+    }
+
+    /// Lets those go on who asked before a question was sent that is over now.
+    ///
+    /// One about who was here before, or that was recalled, is not what they wait for, as long as another one is to come.
+    private func endQuestion(_ batch: SyncQueue.Batch, isPassedOver: Bool) {
+        if !isPassedOver, batch.customerID == ledger.customerID { resumeAskers(before: batch.number) }
+        if !isAsking { resumeAskers() }
     }
 
     private func settle(_ posting: SyncPosting, _ failure: SendFailure) {
@@ -267,6 +279,7 @@ extension EntitlementStore {
         if let token = failure.refusedToken, tokenWasRefused(token, detail: failure.detail) {
             return queue.settle(again: batch)
         }
+        let isRecalled = !queue.isUnderWay(batch)
         // Devices that were sent away together are not to come back together.
         let spread = Int64.random(in: 0...failure.retryAfter / 10)
         let failures = queue.settle(
@@ -279,9 +292,11 @@ extension EntitlementStore {
         }
         publish()
         for failed in failures { report(failed, detail: failure.detail) }
-        let hasFailed = batch.asks && (batch.customerID == ledger.customerID || !isAsking)
+        if batch.asks { endQuestion(batch, isPassedOver: isRecalled) }
         // Who waits for a place is not kept until the server's patience is over.
-        if hasFailed || queue.isQuiet(at: uptime) { resumeAskers() }
+        if queue.isQuiet(at: uptime) { resumeAskers() }
+        // Who has come since it was asked does not wait for the pause after it.
+        if batch.asks, !isRecalled, !askers.isEmpty { ask() }
     }
 
     /// How a request went says how the server can be reached, unless a later one has told already.

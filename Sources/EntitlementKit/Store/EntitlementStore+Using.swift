@@ -6,6 +6,8 @@ extension EntitlementStore {
 
     /// Reads the store and asks the server; returns when the answer came, or the attempt failed.
     ///
+    /// It tells what was asked after it was called: where a question is under way already, one more is asked after it.
+    ///
     /// Where the task that waits for it is cancelled, as a background task is whose time is over, it returns at once with what is
     /// known; what it has begun goes on by itself.
     @discardableResult

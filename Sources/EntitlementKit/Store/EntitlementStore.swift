@@ -84,9 +84,16 @@ public actor EntitlementStore {
     var foregroundAt: Int64?
     /// When the network last returned, in milliseconds of uptime.
     var networkAt: Int64?
-    var askWaiters: [CheckedContinuation<Void, Never>] = []
+    var askers: [Asker] = []
     /// Who waits until something is finished.
     var finishWaiters: [CheckedContinuation<Void, Never>] = []
+
+    /// Somebody who waits for an answer.
+    struct Asker {
+        /// The number of the last request that had been made when they came; only a later one tells what they ask.
+        let after: Int
+        let continuation: CheckedContinuation<Void, Never>
+    }
 
     /// How the last attempt to reach the server went.
     enum Connection: Hashable {

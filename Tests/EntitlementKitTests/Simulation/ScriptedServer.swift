@@ -25,6 +25,8 @@ final class ScriptedServer: EntitlementServer {
 
     struct Script: Sendable {
         var mood = Mood.answers
+        /// What the next requests come to, one each as they arrive; those after them by the mood.
+        var next: [Mood] = []
         var catalog = Catalog(products: [
             CatalogProduct(productID: "monthly", entitlements: ["premium"]),
             CatalogProduct(productID: "lifetime", entitlements: ["forever"]),
@@ -39,6 +41,8 @@ final class ScriptedServer: EntitlementServer {
         var doorFor: Set<String> = []
         /// Requests about a customer wait at theirs.
         var doorsByCustomer: [String: Door] = [:]
+        /// Answers that are made already wait there.
+        var exit: Door?
         var proof = ReconciliationDocument.Proof.appTransaction
         /// Whether a request proves nothing that holds neither a token nor an app transaction.
         var provesByAppTransaction = false
@@ -91,12 +95,15 @@ final class ScriptedServer: EntitlementServer {
 
     func reconcile(customerID: String, token: String?, body: Data) async throws -> EntitlementServerResponse {
         let request = try ReconcileRequest(parsing: Array(body))
-        script.withLock { $0.received.append(Received(customerID: customerID, token: token, request: request)) }
+        let next = change { script in
+            script.received.append(Received(customerID: customerID, token: token, request: request))
+            return script.next.isEmpty ? nil : script.next.removeFirst()
+        }
         let ids = Set(Self.ids(request))
         let (door, doorFor) = script.withLock { ($0.door, $0.doorFor) }
         if let door, doorFor.isEmpty || !doorFor.isDisjoint(with: ids) { await door.pass() }
         await state.doorsByCustomer[customerID]?.pass()
-        switch state.mood {
+        switch next ?? state.mood {
         case .answers: break
         case .unreachable: throw URLError(.notConnectedToInternet)
         case .status(let status, let retryAfter):
@@ -119,6 +126,7 @@ final class ScriptedServer: EntitlementServer {
         var wire = try WireJSON.decode(WireValue.self, from: WireJSON.encode(document))
         if let translate = state.translate { wire = translate(wire) }
         return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(wire)))
+        await state.exit?.pass()
     }
 
     static func problem(_ status: Int, retryAfter: Int? = nil) throws -> EntitlementServerResponse {

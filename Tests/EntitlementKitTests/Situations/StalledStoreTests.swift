@@ -236,7 +236,7 @@ struct StalledStoreTests {
             await eventually("request \(number)") { await door.visitors == number }
         }
         let refresh = Task { [store = rig.store] in await store.refresh() }
-        await eventually("it is asked for") { await !rig.store.askWaiters.isEmpty }
+        await eventually("it is asked for") { await !rig.store.askers.isEmpty }
         await door.open()
         _ = await refresh.value
     }
