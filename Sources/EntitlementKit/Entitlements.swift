@@ -1,3 +1,4 @@
+import EntitlementCore
 public import Foundation
 
 /// What the customer holds at an instant: the published state of an ``EntitlementStore``.
@@ -43,6 +44,8 @@ public struct Entitlements: Sendable, Hashable {
     public let kind: Kind
     /// Whose entitlements these are; `nil` while nobody is known.
     public let customerID: String?
+    /// The same as it is compared, so that two spellings of one name are two states.
+    let customer: CustomerID?
     /// The store's environment they are of, such as `Sandbox` in TestFlight; `nil` while it is not known.
     public let environment: StoreEnvironmentName?
     /// The instant for which they were read.
@@ -57,6 +60,7 @@ public struct Entitlements: Sendable, Hashable {
     ) {
         self.kind = kind
         self.customerID = customerID
+        customer = customerID.flatMap(CustomerID.init)
         self.environment = environment
         self.at = at
         self.all = all

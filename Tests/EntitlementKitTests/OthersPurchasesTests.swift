@@ -23,7 +23,7 @@ struct OthersPurchasesTests {
         var hasNews = false
         /// The customer's backend says that A and B are one.
         var isLinked = false
-        var identified: String?
+        var identified: CustomerID?
         /// When the store last showed it.
         var confirmedDay = 0.0
         /// The days on which it is given, and on which it is spoken of without access, of 1, 6, 9 and 40; it ends on day 30.
@@ -54,12 +54,13 @@ struct OthersPurchasesTests {
 
     /// Posts what is to be posted for a customer, and takes the answer.
     private func post(
-        _ ids: [String], for customer: String, at day: Double, _ server: ScriptedServer, _ ledger: inout DeviceLedger
+        _ ids: [String], for customer: CustomerID, at day: Double, _ server: ScriptedServer,
+        _ ledger: inout DeviceLedger
     ) async throws {
         let batch = SyncQueue.Batch(number: 1, customerID: customer, transactionIDs: ids, asks: true)
         let posting = ledger.posting(batch, at: Timestamp(milliseconds: Statements.instant(day)))
         let response = try await server.reconcile(
-            customerID: customer, token: nil, body: Data(try WireJSON.encode(posting.request)))
+            customerID: customer.value, token: nil, body: Data(try WireJSON.encode(posting.request)))
         let wire = try WireJSON.decode(WireValue.self, from: Array(response.body))
         let answer = try #require(ServerAnswer(wire))
         let results = PostingResults(wire, transactions: posting.transactions.count, renewals: 0)

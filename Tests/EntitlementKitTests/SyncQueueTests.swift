@@ -1,10 +1,11 @@
+import EntitlementCore
 import Testing
 
 @testable import EntitlementKit
 
 @Suite("Kit: SyncQueue")
 struct SyncQueueTests {
-    private func key(_ id: String?, _ customer: String = "c") -> SyncQueue.Key {
+    private func key(_ id: String?, _ customer: CustomerID = "c") -> SyncQueue.Key {
         SyncQueue.Key(customerID: customer, transactionID: id)
     }
 
@@ -163,7 +164,7 @@ struct SyncQueueTests {
     @Test("customers are not mixed, and at most so many requests are under way")
     func customers() throws {
         var queue = SyncQueue()
-        for customer in ["a", "b", "c", "d", "e"] { _ = queue.add(key("1", customer)) }
+        for customer: CustomerID in ["a", "b", "c", "d", "e"] { _ = queue.add(key("1", customer)) }
         let batches = (0..<SyncQueue.flightLimit).compactMap { _ in take(&queue, at: 0) }
         #expect(batches.map(\.customerID) == ["a", "b", "c", "d"])
         let batch7 = take(&queue, at: 0)

@@ -38,7 +38,7 @@ struct DeviceFold: Sendable {
     init(_ ledger: DeviceLedger, leeway: Int64 = 0) {
         let memory = ledger.memory
         var people = Numbers(memory?.answer.identities ?? [:])
-        let me = memory?.facts?.customer ?? people.number(of: ledger.customerID ?? "")
+        let me = memory?.facts?.customer ?? people.number(of: ledger.customerID?.value ?? "")
         // What was just bought with it is theirs before the server has seen it.
         for token in ledger.accountTokens { people.add(token.uuidString.lowercased(), me) }
         var facts =
@@ -243,21 +243,24 @@ extension OriginalState {
     }
 }
 
-/// Numbers for customer ids: the server's, and for those it did not name numbers that nobody has.
+/// Numbers for customer ids, byte for byte: the server's, and for those it did not name numbers that nobody has.
 private struct Numbers {
-    private var numbers: [String: Int64]
+    private var numbers: [[UInt8]: Int64] = [:]
 
-    init(_ known: [String: Int64]) { numbers = known }
+    init(_ known: [String: Int64]) {
+        for (id, number) in known { numbers[Array(id.utf8)] = number }
+    }
 
     /// Uses a person's number for a customer id that the server did not name.
     mutating func add(_ customerID: String, _ person: IdentityRef) {
-        if numbers[customerID] == nil { numbers[customerID] = person.number }
+        if numbers[Array(customerID.utf8)] == nil { numbers[Array(customerID.utf8)] = person.number }
     }
 
     mutating func number(of customerID: String) -> IdentityRef {
-        if let known = numbers[customerID] { return IdentityRef(known) }
+        let id = Array(customerID.utf8)
+        if let known = numbers[id] { return IdentityRef(known) }
         let number = -1 - Int64(numbers.count)
-        numbers[customerID] = number
+        numbers[id] = number
         return IdentityRef(number)
     }
 }
@@ -278,7 +281,7 @@ extension CustomerFacts {
     /// all, counts as the present customer's: they used the app when it was bought. So does one that was bought here
     /// with another Apple account, as long as nobody is logged in, or where the customer was as they bought it.
     fileprivate mutating func join(
-        _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: String?, isOfAnotherAccount: Bool,
+        _ transaction: DeviceTransaction, memory: ServerMemory?, ownApp: CustomerID?, isOfAnotherAccount: Bool,
         isBoughtByCustomer: Bool, people: inout Numbers
     ) {
         let original = transaction.payload.originalTransactionID
@@ -286,7 +289,7 @@ extension CustomerFacts {
         var fact = transaction.fact(&ids).replacingIdentities { people.number(of: ids.customerIDs[Int($0.number)]) }
         let answered = memory?.answered[transaction.payload.transactionID]
         let isConflict = answered?.isConflict ?? false
-        let ownAppNumber = ownApp.map { people.number(of: $0) }
+        let ownAppNumber = ownApp.map { people.number(of: $0.value) }
         let isBoughtHere =
             fact.accountToken == nil && fact.appTransaction != nil
             && (fact.appTransaction == ownAppNumber || isBoughtByCustomer)

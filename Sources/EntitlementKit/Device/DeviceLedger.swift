@@ -24,7 +24,7 @@ struct DeviceLedger: Sendable {
     /// When the server answered last, by its own clock; `nil`: not known.
     private var heardAt: Timestamp?
     /// Whom the app said the customer is.
-    var identified: String?
+    var identified: CustomerID?
     /// The environment of what the store shows, in Apple's word, where what the disk says of the app's own purchase is of
     /// another, and the store has not said who has this copy of the app.
     var shownEnvironment: String?
@@ -49,19 +49,19 @@ struct DeviceLedger: Sendable {
     }
 
     /// Who has this copy of the app.
-    var appCustomer: String? { appTransaction?.customerID }
+    var appCustomer: CustomerID? { appTransaction?.customerID }
 
     /// Whose entitlements are shown: whom the app named, else who has this copy of it, else who bought last.
-    var customerID: String? { identified ?? appCustomer ?? buyer }
+    var customerID: CustomerID? { identified ?? appCustomer ?? buyer }
 
     /// What the purchases of whoever is logged in are signed with.
     var accountToken: UUID? {
-        identified.flatMap { id in UUID(uuidString: id) ?? issued.last { $0.customerID == id }?.token }
+        identified.flatMap { id in UUID(uuidString: id.value) ?? issued.last { $0.customerID == id }?.token }
     }
 
     /// What their purchases were ever signed with on this device.
     var accountTokens: [UUID] {
-        [identified.flatMap { UUID(uuidString: $0) }].compactMap(\.self)
+        [identified.flatMap { UUID(uuidString: $0.value) }].compactMap(\.self)
             + issued.filter { $0.customerID == identified }.map(\.token)
     }
 
@@ -69,7 +69,7 @@ struct DeviceLedger: Sendable {
     /// known to be of somebody who was.
     func bearsAnotherToken(_ transaction: DeviceTransaction) -> Bool {
         guard let token = transaction.payload.appAccountToken?.lowercased() else { return false }
-        let ofOthers = issued.map(\.token) + memories.compactMap { UUID(uuidString: $0.customerID) }
+        let ofOthers = issued.map(\.token) + memories.compactMap { UUID(uuidString: $0.customerID.value) }
         func isAmong(_ tokens: [UUID]) -> Bool { tokens.contains { $0.uuidString.lowercased() == token } }
         return identified == nil ? isAmong(ofOthers) : !isAmong(accountTokens)
     }
@@ -114,12 +114,12 @@ struct DeviceLedger: Sendable {
         return memory(of: transaction)?.isTheirs(transaction) != true
     }
 
-    private var buyer: String? {
+    private var buyer: CustomerID? {
         let bought = book.transactions.values.filter { $0.payload.appTransactionID != nil && isOurs($0) }
         let last = bought.max {
             ($0.payload.purchaseDate, $0.payload.transactionID) < ($1.payload.purchaseDate, $1.payload.transactionID)
         }
-        return last?.payload.appTransactionID.flatMap { CustomerID.ofAppTransaction($0)?.value }
+        return last?.payload.appTransactionID.flatMap(CustomerID.ofAppTransaction)
     }
 
     /// Whom a transaction is posted for, and asked about: the present customer, unless it was bought with another Apple
@@ -127,9 +127,9 @@ struct DeviceLedger: Sendable {
     ///
     /// The server takes no signed purchase for proof of who posts it. So while nobody is logged in, such a one is posted
     /// for its own account's customer: it is recorded and finished there, and contradicts nothing.
-    func poster(of transaction: DeviceTransaction) -> String? {
+    func poster(of transaction: DeviceTransaction) -> CustomerID? {
         isOfAnotherAccount(transaction)
-            ? transaction.payload.appTransactionID.flatMap { CustomerID.ofAppTransaction($0)?.value } : customerID
+            ? transaction.payload.appTransactionID.flatMap(CustomerID.ofAppTransaction) : customerID
     }
 
     /// Whether a transaction was bought with another Apple account than the present customer's, while nobody is logged in.
@@ -137,7 +137,7 @@ struct DeviceLedger: Sendable {
     /// It is shown all the same: on this device its own app transaction id is the customer's, too.
     func isOfAnotherAccount(_ transaction: DeviceTransaction) -> Bool {
         guard identified == nil, transaction.payload.appAccountToken == nil, let customerID,
-            let bearer = transaction.payload.appTransactionID.flatMap({ CustomerID.ofAppTransaction($0)?.value })
+            let bearer = transaction.payload.appTransactionID.flatMap(CustomerID.ofAppTransaction)
         else { return false }
         return bearer != customerID
     }
@@ -152,7 +152,7 @@ struct DeviceLedger: Sendable {
         memory(of: transaction)?.hasAnswered(transaction) ?? false
     }
 
-    private func memory(ofCustomer customerID: String?) -> ServerMemory? {
+    private func memory(ofCustomer customerID: CustomerID?) -> ServerMemory? {
         guard let customerID else { return nil }
         return memories.last { $0.customerID == customerID && hasOurEnvironment($0) }
     }
@@ -303,7 +303,7 @@ struct DeviceLedger: Sendable {
     }
 
     /// The renewal information of an original transaction that a customer's server has not answered.
-    func unsentRenewals(of originalTransactionID: String, for customerID: String?) -> [DeviceRenewal] {
+    func unsentRenewals(of originalTransactionID: String, for customerID: CustomerID?) -> [DeviceRenewal] {
         let memory = memory(ofCustomer: customerID)
         return (book.renewals[originalTransactionID] ?? []).filter {
             !(memory?.answeredRenewals.contains($0.payloadHash.hex) ?? false)
@@ -368,7 +368,7 @@ struct DeviceLedger: Sendable {
     ///
     /// - Parameter isNamed: whether the app has said since who it is.
     mutating func restore(identity kept: WireValue, isNamed: Bool = false) {
-        if !isNamed { identified = kept["customerID"]?.text }
+        if !isNamed { identified = kept["customerID"]?.text.flatMap(CustomerID.init) }
         let rows = kept["accountTokens"]?.entries.compactMap { $0.decoded(IssuedAccountToken.self) } ?? []
         // The last one counts: what the app has said since, or else what somebody has written.
         let all = isNamed ? rows.filter { !issued.contains($0) } + issued : issued.filter { !rows.contains($0) } + rows

@@ -103,7 +103,8 @@ struct PassCheck: Sendable {
         guard parts.count == 3, let header = Self.object(parts[0]), header["alg"]?.text == "ES256",
             let key = header["kid"]?.text.flatMap({ keys.keys[$0] }), let signature = Data(base64URL: parts[2]),
             isValid(key, signature, Data((parts[0] + "." + parts[1]).utf8)), let claims = Self.object(parts[1]),
-            claims["iss"]?.text == PassDocument.issuer, claims["sub"]?.text == answer.customerID,
+            claims["iss"]?.text == PassDocument.issuer,
+            claims["sub"]?.text.flatMap(CustomerID.init) == answer.customerID,
             claims["aud"]?.text == bundleID, claims["environment"]?.text == answer.environment,
             let issued = claims["iat"]?.number, let expires = claims["exp"]?.number,
             let position = claims["position"]?.number

@@ -6,7 +6,7 @@ public import Foundation
 struct PreviewWeb {
     struct Page {
         let id: String
-        let customerID: String
+        let customerID: CustomerID
         let productID: String
         let expiresAt: Timestamp
         var isPaid = false
@@ -54,7 +54,7 @@ extension PreviewServer {
         var fact = WebFact(
             type: "checkout.session.completed", eventID: "evt_\(position)", statedAt: instant,
             payloadHash: PortableSHA256.hash(Array(paid.id.utf8)), originalTransactionID: "pi_" + paid.id,
-            owners: [WebOwner(place: .purchase, customer: number(of: paid.customerID))])
+            owners: [WebOwner(place: .purchase, customer: number(of: paid.customerID.value))])
         if let end = period(of: paid.productID)?.end(from: instant.date) {
             fact.originalTransactionID = "sub_" + paid.id
             let line = WebLine(
@@ -115,7 +115,9 @@ extension PreviewServer {
     ) throws -> EntitlementServerResponse {
         if let refusal = try refusal(of: token) { return refusal }
         let request = try WireJSON.decode(WireValue.self, from: Array(body))
-        guard let productID = request["product_id"]?.text, web.prices[productID] != nil else {
+        guard let productID = request["product_id"]?.text, web.prices[productID] != nil,
+            let customer = CustomerID(customerID)
+        else {
             return EntitlementServerResponse(status: 404, body: Data())
         }
         let id = web.attempts[idempotencyKey] ?? "preview_\(web.pages.count + 1)"
@@ -124,13 +126,13 @@ extension PreviewServer {
         let isAnother = request["buy_again"]?.flag ?? false
         let known = web.pages.last {
             $0.id == id
-                || !isAnother && $0.customerID == customerID && $0.productID == productID && !$0.isPaid
+                || !isAnother && $0.customerID == customer && $0.productID == productID && !$0.isPaid
                     && $0.expiresAt > now
         }
         let page =
             known
             ?? PreviewWeb.Page(
-                id: id, customerID: customerID, productID: productID,
+                id: id, customerID: customer, productID: productID,
                 expiresAt: now.adding(milliseconds: PreviewWeb.life))
         if known == nil { web.pages.append(page) }
         return try Self.answer(

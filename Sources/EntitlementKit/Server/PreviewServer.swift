@@ -38,7 +38,8 @@ public actor PreviewServer: EntitlementServer {
     var states: [String: OriginalState] = [:]
     private var ownership = OwnershipMap()
     private var grants = GrantBook()
-    private var numbers: [String: Int64] = [:]
+    /// By bytes, as the ledger numbers ids.
+    private var numbers: [[UInt8]: Int64] = [:]
     var position: Int64 = 1
 
     /// A server that knows nobody.
@@ -90,7 +91,8 @@ public actor PreviewServer: EntitlementServer {
         requests.append(
             Request(customerID: customerID, token: token, transactions: request.signedTransactions.count))
         if let refusal = try refusal(of: token) { return refusal }
-        let answer = try answer(request, about: customerID, token: token)
+        guard let customer = CustomerID(customerID) else { return EntitlementServerResponse(status: 404, body: Data()) }
+        let answer = try answer(request, about: customer, token: token)
         return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(answer)))
     }
 
@@ -122,21 +124,28 @@ public actor PreviewServer: EntitlementServer {
     }
 
     func number(of customerID: String) -> IdentityRef {
-        let number = numbers[customerID] ?? Int64(numbers.count + 1)
-        numbers[customerID] = number
+        let id = Array((CustomerID(customerID)?.value ?? customerID).utf8)
+        let number = numbers[id] ?? Int64(numbers.count + 1)
+        numbers[id] = number
         return IdentityRef(number)
     }
 
+    /// The numbers of people, for somebody to whom that of the customer counts.
+    private func identities(for customer: CustomerID) -> [String: Int64] {
+        let all = numbers.map { (String(decoding: $0.key, as: UTF8.self), $0.value) }
+        return [customer.value: number(of: customer.value).number].merging(all) { own, _ in own }
+    }
+
     private func answer(
-        _ request: ReconcileRequest, about customerID: String, token: String?
+        _ request: ReconcileRequest, about customer: CustomerID, token: String?
     ) throws -> ReconciliationDocument {
-        let me = number(of: customerID)
+        let me = number(of: customer.value)
         let copy = try request.appTransaction.map { try DeviceAppTransaction(SignedStatement(jws: $0)) }
         let proof: ReconciliationDocument.Proof =
-            token != nil ? .customerToken : copy?.customerID == customerID ? .appTransaction : .none
+            token != nil ? .customerToken : copy?.customerID == customer ? .appTransaction : .none
         // A login brings along what was bought on the same Apple account before.
-        if token != nil, let account = copy?.customerID, account != customerID {
-            let link = LinkFact(identity: number(of: account), customer: me, cause: .login)
+        if token != nil, let account = copy?.customerID, account != customer {
+            let link = LinkFact(identity: number(of: account.value), customer: me, cause: .login)
             if ownership.alias(of: link.identity) == nil, !ownership.closesCircle(link) { apply(.link(link)) }
         }
         var results: [TransactionResult] = []
@@ -155,7 +164,7 @@ public actor PreviewServer: EntitlementServer {
             ownership: ownership, catalog: catalog
         ).ofCustomerAlone()
         return ReconciliationDocument(
-            customerID: customerID, environment: .sandbox, position: position, at: now,
+            customerID: customer.value, environment: .sandbox, position: position, at: now,
             entitlements: proof == .none ? [] : facts.answers(at: now).map { EntitlementDocument($0) },
             timeline: proof == .none
                 ? [] : facts.timelines().map { TimelineDocument.Entitlement($0, policy: catalog.policy) },
@@ -163,7 +172,7 @@ public actor PreviewServer: EntitlementServer {
             finish: results.filter { $0.status == .recorded }.compactMap(\.transactionID), results: results,
             renewalResults: renewals, appTransaction: copy.map { _ in AppTransactionResult(status: .accepted) },
             proof: proof, drift: [], pass: nil,
-            facts: proof == .none ? nil : FactsCopy(facts, identities: numbers))
+            facts: proof == .none ? nil : FactsCopy(facts, identities: identities(for: customer)))
     }
 
     /// Learns of a transaction; it is the customer's of its account token, else whoever tells of it first.

@@ -35,7 +35,7 @@ struct ServerAnswer: Sendable {
         let intervals: [Interval]
     }
 
-    let customerID: String
+    let customerID: CustomerID
     /// In the server's word.
     let environment: String
     let position: Int64
@@ -67,7 +67,8 @@ struct ServerAnswer: Sendable {
 
     /// Reads an answer; `nil` where it is none.
     init?(_ answer: WireValue) {
-        guard let customerID = answer["customer_id"]?.text, let environment = answer["environment"]?.text,
+        guard let customerID = answer["customer_id"]?.text.flatMap(CustomerID.init),
+            let environment = answer["environment"]?.text,
             let position = answer["position"]?.number, let at = answer["at"]?.instant
         else { return nil }
         (self.customerID, self.environment, self.position, self.at) = (customerID, environment, position, at)

@@ -47,7 +47,7 @@ struct ServerMemory: Sendable {
         confirmedAt = answer.confirmation
     }
 
-    var customerID: String { answer.customerID }
+    var customerID: CustomerID { answer.customerID }
 
     var isProven: Bool { answer.isProven }
 

@@ -1,3 +1,5 @@
+import EntitlementCore
+
 /// What is to be sent to the server, and when.
 ///
 /// An item names a transaction, whose newest statement is sent with whatever renewal information goes with it. It waits
@@ -18,7 +20,7 @@ struct SyncQueue: Sendable {
 
     /// What an item is about.
     struct Key: Codable, Hashable, Sendable {
-        let customerID: String
+        let customerID: CustomerID
         /// `nil`: nothing but the wish for an answer.
         let transactionID: String?
     }
@@ -27,7 +29,7 @@ struct SyncQueue: Sendable {
     struct Batch: Hashable, Sendable {
         /// Counts the requests.
         let number: Int
-        let customerID: String
+        let customerID: CustomerID
         /// In the order in which they are posted.
         let transactionIDs: [String]
         let asks: Bool
@@ -73,7 +75,7 @@ struct SyncQueue: Sendable {
     /// What is kept on disk.
     var pending: [Key] {
         items.keys.filter { $0.transactionID != nil }
-            .sorted { ($0.customerID, $0.transactionID ?? "") < ($1.customerID, $1.transactionID ?? "") }
+            .sorted { ($0.customerID.value, $0.transactionID ?? "") < ($1.customerID.value, $1.transactionID ?? "") }
     }
 
     var isEmpty: Bool { items.isEmpty }
@@ -123,7 +125,7 @@ struct SyncQueue: Sendable {
 
     /// Sends a customer's items again that are under way, since what they were sent with is outdated; what comes of it is
     /// passed over.
-    mutating func recall(_ customerID: String) {
+    mutating func recall(_ customerID: CustomerID) {
         for (key, item) in items where key.customerID == customerID && item.flight != nil { items[key] = Item() }
     }
 
@@ -150,8 +152,8 @@ struct SyncQueue: Sendable {
             item.flight == nil && !item.isResting && item.due <= uptime && (key.transactionID.map(isSendable) ?? true)
         }
         let order = due.sorted { left, right in
-            (left.value.due, left.key.customerID, left.key.transactionID ?? "")
-                < (right.value.due, right.key.customerID, right.key.transactionID ?? "")
+            (left.value.due, left.key.customerID.value, left.key.transactionID ?? "")
+                < (right.value.due, right.key.customerID.value, right.key.transactionID ?? "")
         }
         guard let first = order.first else { return nil }
         var company = first.value.company

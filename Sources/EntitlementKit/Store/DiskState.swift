@@ -1,3 +1,4 @@
+import EntitlementCore
 import Foundation
 
 /// What is on disk, and what is not yet.
@@ -59,7 +60,7 @@ struct DiskState {
 
 /// Whom the app said the customer is.
 struct IdentityFile: Encodable {
-    var customerID: String?
+    var customerID: CustomerID?
     /// What purchases are signed with where that is not the customer's id, of whoever was logged in here.
     var accountTokens: [IssuedAccountToken]
     /// What each customer has bought here that bears nothing of theirs.
@@ -68,13 +69,13 @@ struct IdentityFile: Encodable {
 
 /// What a customer has bought on this device while they were logged in, and no account token of theirs was known.
 struct PurchaseWhileLoggedIn: Codable, Hashable, Sendable {
-    let customerID: String
+    let customerID: CustomerID
     let originalTransactionID: String
 }
 
 /// An account token that the server has issued to a customer, for good.
 struct IssuedAccountToken: Codable, Hashable, Sendable {
-    let customerID: String
+    let customerID: CustomerID
     let token: UUID
 }
 

@@ -67,7 +67,8 @@ public struct EntitlementReader: Sendable {
         let leeway = max(configuration.renewalLeeway, configuration.offlineBound)
         let fold = DeviceFold(ledger, leeway: leeway.milliseconds)
         return Entitlements(
-            kind: .offline(asOf: ledger.memory?.confirmedAt?.date, reason: .readOnly), customerID: ledger.customerID,
+            kind: .offline(asOf: ledger.memory?.confirmedAt?.date, reason: .readOnly),
+            customerID: ledger.customerID?.value,
             environment: ledger.environment.map { StoreEnvironmentName(rawValue: $0) }, at: now.date,
             all: fold.entitlements(at: now, bound: bound))
     }

@@ -25,12 +25,12 @@ extension EntitlementStore {
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
         guard let instant = instantToShow(of: fold, now: now) else { return }
         let next = Entitlements(
-            kind: kind, customerID: ledger.customerID,
+            kind: kind, customerID: ledger.customerID?.value,
             environment: ledger.environment.map { StoreEnvironmentName(rawValue: $0) }, at: instant.date,
             all: fold.entitlements(at: instant, bound: bound))
         noteCheckouts(fold, next.all)
         let isNews =
-            next.kind != entitlements.kind || next.customerID != entitlements.customerID
+            next.kind != entitlements.kind || next.customer != entitlements.customer
             || next.environment != entitlements.environment || next.all != entitlements.all
         if isNews { logState(next, after: entitlements) }
         entitlements = next

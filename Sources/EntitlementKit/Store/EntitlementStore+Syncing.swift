@@ -153,7 +153,7 @@ extension EntitlementStore {
             do {
                 return .success(
                     try await server.reconcile(
-                        customerID: customerID, token: token, body: Data(try WireJSON.encode(posting.request))))
+                        customerID: customerID.value, token: token, body: Data(try WireJSON.encode(posting.request))))
             } catch {
                 return .failure(error)
             }

@@ -10,7 +10,7 @@ extension EntitlementStore {
     /// The token of a customer; `nil` for anybody but who is logged in, and where there is none.
     ///
     /// - Parameter isForAccount: the account token that comes with it is wanted, so one without it does not do.
-    func token(of customerID: String, isForAccount: Bool = false) async -> String? {
+    func token(of customerID: CustomerID, isForAccount: Bool = false) async -> String? {
         guard customerID == ledger.identified else { return nil }
         if let token = tokens.current, !isOver(token), !isForAccount || token.appAccountToken != nil {
             return token.value
@@ -32,10 +32,10 @@ extension EntitlementStore {
     }
 
     private func fetchToken(
-        of customerID: String, at login: TokenState.ID, _ provider: @escaping EntitlementConfiguration.TokenProvider
+        of customerID: CustomerID, at login: TokenState.ID, _ provider: @escaping EntitlementConfiguration.TokenProvider
     ) async -> CustomerToken? {
         let request = CustomerTokenRequest(
-            customerID: customerID, environment: ledger.storeEnvironment?.rawValue)
+            customerID: customerID.value, environment: ledger.storeEnvironment?.rawValue)
         let fetched = await bounded(Self.tokenPatience) { () -> CustomerToken? in
             do {
                 return try await provider(request)

@@ -149,7 +149,7 @@ extension EntitlementStore {
     ///   `..`, which mean something else in the address of a request. Then nobody is logged in any more, as after ``signOut()``: whoever was meant, it is not the customer before.
     @discardableResult
     public func identify(customerID: String, token: String? = nil, appAccountToken: UUID? = nil) async -> Bool {
-        guard let id = CustomerID(customerID)?.value, ![".", ".."].contains(id) else {
+        guard let id = CustomerID(customerID), ![".", ".."].contains(id.value) else {
             await signOut()
             return false
         }
@@ -192,7 +192,7 @@ extension EntitlementStore {
 
     /// Returns whether it is on disk.
     @discardableResult
-    private func setCustomer(_ id: String?, _ accountToken: UUID?) async -> Bool {
+    private func setCustomer(_ id: CustomerID?, _ accountToken: UUID?) async -> Bool {
         let before = ledger.customerID
         ledger.identified = id
         if ledger.customerID != before {

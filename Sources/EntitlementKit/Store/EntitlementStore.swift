@@ -24,7 +24,7 @@ public actor EntitlementStore {
     var tokens = TokenState()
     var connection = Connection.notYetAsked
     /// About whom it was asked last.
-    var askedCustomer: String?
+    var askedCustomer: CustomerID?
     /// Whether the store has said in this process who has this copy of the app, and in which environment.
     var isAppShown = false
     /// What of the book the store has shown in this process; anything else comes from the disk.

@@ -29,7 +29,7 @@ struct Checkout: Codable, Hashable, Sendable {
 
     /// The server's id.
     let id: String
-    let customerID: String
+    let customerID: CustomerID
     /// In the server's word.
     let environment: String
     let productID: String
@@ -48,7 +48,7 @@ struct Checkout: Codable, Hashable, Sendable {
     /// What it sold; `nil` where nobody has told.
     var original: String?
     /// Who logged in after it was begun by whoever has this copy of the app; `nil`: nobody.
-    var adoptedBy: String?
+    var adoptedBy: CustomerID?
 
     /// How long after its end a page is waited for that may have been paid in the last moment, in milliseconds.
     static let lateness: Int64 = 300_000
@@ -100,7 +100,7 @@ struct Checkout: Codable, Hashable, Sendable {
 
 /// A purchase in the device's own store that somebody has to approve.
 struct PendingPurchase: Codable, Hashable, Sendable {
-    let customerID: String
+    let customerID: CustomerID
     let productID: String
     let beganAt: Timestamp
 
@@ -160,7 +160,7 @@ struct CheckoutBook: Sendable {
     }
 
     /// Somebody logged in; returns whether anything that was begun before is theirs now, too.
-    mutating func adopt(from customerID: String, by login: String, at now: Timestamp) -> Bool {
+    mutating func adopt(from customerID: CustomerID, by login: CustomerID, at now: Timestamp) -> Bool {
         let begun = all.filter { $0.customerID == customerID && $0.adoptedBy == nil && $0.state != .seen }
         for checkout in begun where customerID != login {
             checkouts[checkout.id]?.adoptedBy = login

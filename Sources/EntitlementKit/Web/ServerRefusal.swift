@@ -47,7 +47,7 @@ extension WebUnavailability {
 extension EntitlementStore {
     /// A sentence of the server's, for the log: without the customer, should it name them.
     func withoutCustomer(_ sentence: String) -> String {
-        guard let customerID = ledger.customerID else { return sentence }
+        guard let customerID = ledger.customerID?.value else { return sentence }
         return sentence.split(separator: customerID, omittingEmptySubsequences: false).joined(separator: "…")
     }
 }

@@ -56,7 +56,8 @@ final class ScriptedServer: EntitlementServer {
         var states: [String: OriginalState] = [:]
         var ownership = OwnershipMap()
         var grants: [GrantState] = []
-        var numbers: [String: Int64] = [:]
+        /// Of each customer, whose id is theirs byte for byte.
+        var numbers: [CustomerID: Int64] = [:]
         var position: Int64 = 1
         var received: [Received] = []
         var shop = WebShop()
@@ -125,8 +126,8 @@ final class ScriptedServer: EntitlementServer {
         }
         var wire = try WireJSON.decode(WireValue.self, from: WireJSON.encode(document))
         if let translate = state.translate { wire = translate(wire) }
-        return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(wire)))
         await state.exit?.pass()
+        return EntitlementServerResponse(status: 200, body: Data(try WireJSON.encode(wire)))
     }
 
     static func problem(_ status: Int, retryAfter: Int? = nil) throws -> EntitlementServerResponse {
@@ -141,6 +142,7 @@ final class ScriptedServer: EntitlementServer {
         _ request: ReconcileRequest, _ customerID: String, _ script: inout Script, at now: Timestamp
     ) throws -> ReconciliationDocument {
         let me = script.number(of: customerID)
+        let identities = script.numbers.map { ($0.key.value, $0.value) }
         var results: [TransactionResult] = []
         var finish: [String] = []
         for jws in request.signedTransactions {
@@ -177,15 +179,18 @@ final class ScriptedServer: EntitlementServer {
             catalog: CatalogCopy(script.catalog, writtenAt: 1), finish: finish, results: results,
             renewalResults: renewals, appTransaction: nil, proof: script.proof, drift: [], pass: nil,
             facts: script.tellsFacts && script.proof != .none
-                ? FactsCopy(facts.ofCustomerAlone(), identities: script.numbers) : nil)
+                ? FactsCopy(
+                    facts.ofCustomerAlone(), identities: [customerID: me.number].merging(identities) { own, _ in own })
+                : nil)
     }
 }
 
 extension ScriptedServer.Script {
     /// The number of a person.
     mutating func number(of customerID: String) -> IdentityRef {
-        let number = numbers[customerID] ?? Int64(numbers.count + 1)
-        numbers[customerID] = number
+        let id = CustomerID(stringLiteral: customerID)
+        let number = numbers[id] ?? Int64(numbers.count + 1)
+        numbers[id] = number
         return IdentityRef(number)
     }
 

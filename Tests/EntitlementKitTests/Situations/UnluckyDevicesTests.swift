@@ -187,7 +187,7 @@ struct UnluckyDevicesTests {
             $0.purchase = .success(.success(Statements.transaction("1", until: 300, token: token)))
             $0.doors[.purchase] = door
         } server: {
-            $0.numbers = ["ann": 1, token.uuidString.lowercased(): 2]
+            $0.numbers = ["ann": 1, CustomerID(stringLiteral: token.uuidString.lowercased()): 2]
             $0.ownership.apply(
                 .link(LinkFact(identity: IdentityRef(2), customer: IdentityRef(1))), position: 1,
                 recordedAt: Timestamp(milliseconds: Statements.start))

@@ -112,5 +112,5 @@ struct DeviceAppTransaction: Hashable, Sendable {
     }
 
     /// Who has this copy of the app; `nil` where the store does not number them yet.
-    var customerID: String? { payload.appTransactionID.flatMap { CustomerID.ofAppTransaction($0)?.value } }
+    var customerID: CustomerID? { payload.appTransactionID.flatMap(CustomerID.ofAppTransaction) }
 }

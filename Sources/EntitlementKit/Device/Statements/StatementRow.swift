@@ -42,7 +42,7 @@ struct StatementRow: Sendable {
     /// One that was only signed anew takes the place of the last one once a day at most.
     static func app(_ app: DeviceAppTransaction) -> StatementRow {
         let day = (app.payload.signedDate ?? .earliest).day
-        return StatementRow("app", "\(app.customerID ?? "") \(app.payload.environment) \(day)", .string(app.jws))
+        return StatementRow("app", "\(app.customerID?.value ?? "") \(app.payload.environment) \(day)", .string(app.jws))
     }
 
     static func confirmed(_ originalTransactionID: String, _ instant: Timestamp) -> StatementRow {

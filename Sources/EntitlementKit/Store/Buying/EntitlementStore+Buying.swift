@@ -130,7 +130,7 @@ extension EntitlementStore {
                 throw PurchaseError(.invalidOffer, detail: "a promotional offer needs configuration.offerSigner")
             }
             let request = PromotionalOfferRequest(
-                productID: productID, offerID: id, customerID: ledger.identified, appAccountToken: accountToken)
+                productID: productID, offerID: id, customerID: ledger.identified?.value, appAccountToken: accountToken)
             let signature = await bounded(Self.signingPatience) { () -> Result<PromotionalOfferSignature, any Error> in
                 do { return .success(try await signer(request)) } catch { return .failure(error) }
             }

@@ -216,7 +216,7 @@ extension EntitlementStore {
         }
         let request = PortalRequest(returnURL: url.absoluteString, proof: proof(in: environment))
         let answer = await post(customerID, request, Self.portalPatience) { server, token, body in
-            try await server.portal(customerID: customerID, token: token, body: body)
+            try await server.portal(customerID: customerID.value, token: token, body: body)
         }
         switch answer {
         case .success(let wire):

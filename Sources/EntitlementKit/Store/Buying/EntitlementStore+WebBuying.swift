@@ -49,7 +49,7 @@ extension EntitlementStore {
 
     /// For whom, and in which environment, something is sold.
     struct Buyer: Sendable {
-        let customerID: String
+        let customerID: CustomerID
         let storeEnvironment: StoreEnvironment
 
         /// In the server's word.
@@ -143,7 +143,7 @@ extension EntitlementStore {
         let key = UUID().uuidString
         let answer = await post(buyer.customerID, request, Self.checkoutPatience) { server, token, body in
             try await server.checkout(
-                customerID: buyer.customerID, token: token, idempotencyKey: key, body: body)
+                customerID: buyer.customerID.value, token: token, idempotencyKey: key, body: body)
         }
         guard buyer.customerID == ledger.customerID else {
             return .failure(BeginFailure(attempt: .ended(.failed(Self.changed(productID)))))
@@ -166,7 +166,7 @@ extension EntitlementStore {
 
     /// Posts something about checkouts: once more where no answer came, and where the token was not taken and there is another.
     func post(
-        _ customerID: String, _ request: some Encodable & Sendable, _ patience: Duration,
+        _ customerID: CustomerID, _ request: some Encodable & Sendable, _ patience: Duration,
         _ send: @escaping @Sendable (any EntitlementServer, String?, Data) async throws -> EntitlementServerResponse
     ) async -> Result<WireValue, ServerRefusal> {
         guard let server, let body = try? Data(WireJSON.encode(request)) else {
