@@ -152,7 +152,7 @@ struct RebuildTests {
         #expect(number("counts", "identities") == 4 && number("counts", "keys") == 0)
         #expect(status["partitions"] == nil)
         let projections = try #require(status["projections"] as? [[String: Any]])
-        #expect(projections.map { $0["name"] as? String } == ["charts", "drift", "originals", "seen", "tree"])
+        #expect(projections.map { $0["name"] as? String } == ["charts", "drift", "originals", "seen", "tree", "watch"])
         #expect(projections.allSatisfy { ($0["lag"] as? NSNumber)?.intValue == 0 })
         #expect((status["rebuild"] as? [String: Any])?["phase"] as? String == "done")
         let roles = try #require(status["roles"] as? [String: Any])

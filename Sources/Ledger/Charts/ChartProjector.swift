@@ -45,6 +45,9 @@ package struct ChartProjector: Sendable {
         let end: EventMark
     }
 
+    /// Begins anew where nothing is kept of a log that speaks of purchases, such as after somebody deleted it.
+    package func restore() async throws { try await follower.restore(whereEmpty: "chart_part") }
+
     /// Forgets what is kept; the next `catchUp` begins at the first event.
     package func reset() async throws { try await follower.reset() }
 

@@ -48,11 +48,14 @@ struct DriftPage {
     private var rows: [Int64: DriftRow] = [:]
     private var keys: [Int64: Set<DriftKey>] = [:]
     private var index: [DriftKey: Set<Int64>] = [:]
-    private var streams: StreamBeginnings
+    private(set) var streams: StreamBeginnings
 
-    init(from start: Int64, to end: Int64, on connection: isolated PostgresConnection) throws {
+    /// - Parameter memory: what was told apart before; `nil`: what is stored.
+    init(
+        from start: Int64, to end: Int64, after memory: DriftMemory? = nil, on connection: isolated PostgresConnection
+    ) throws {
         known = DriftKnowledge(from: start, to: end)
-        streams = try StreamBeginnings(on: connection)
+        streams = try memory?.streams ?? StreamBeginnings(on: connection)
         lines = try connection.query(
             """
             SELECT position, environment, source, type, original_transaction_id, product_id IS NOT NULL,
@@ -62,7 +65,7 @@ struct DriftPage {
         ).rows.map { try Line($0) }
         events = try Self.events(at: Self.wanted(lines), on: connection)
         let touched = Set(lines.flatMap(\.keys)).union(events.values.flatMap(\.fact.namedKeys))
-        for (row, keys) in try DriftKey.rows(with: touched, on: connection) {
+        for (row, keys) in try memory?.rows(with: touched) ?? DriftKey.rows(with: touched, on: connection) {
             stored[row.position] = row
             storedKeys[row.position] = keys
             set(row, keys)
@@ -209,7 +212,10 @@ struct DriftPage {
 
     // MARK: - What came of it
 
-    private struct CountKey: Hashable {
+    /// The differences on which the stretch bears, each with its keys, as they are after it.
+    var outcome: [(row: DriftRow, keys: Set<DriftKey>)] { rows.map { ($1, keys[$0, default: []]) } }
+
+    struct CountKey: Hashable {
         let environment: StoreEnvironment
         let driftClass: DriftClass
         let app: String
@@ -218,6 +224,13 @@ struct DriftPage {
             environment = row.environment
             driftClass = row.cause.driftClass
             app = row.app
+        }
+
+        /// Reads a row of `drift_count`: its environment, class and app.
+        init(_ row: PostgresRow) throws {
+            environment = try StoreEnvironment(stored: row.int(0))
+            driftClass = try DriftClass(stored: row.int(1))
+            app = try row.text(2)
         }
     }
 

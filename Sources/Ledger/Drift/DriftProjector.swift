@@ -34,7 +34,10 @@ package struct DriftProjector: Sendable {
             events: events, rest: isHurried ? .never : .afterEachPage, patience: patience, progress: progress
         ) { connection, stretch, head in
             try connection.walkByIndex()
-            let start = try Self.quietUntil(stretch.start, head, on: connection)
+            let hasOpen =
+                try connection.query("SELECT 1 FROM drift_key WHERE ledger_id = $1 LIMIT 1", [.int(ledgerID)]).first
+                != nil
+            let start = hasOpen ? stretch.start : try Self.quietUntil(stretch.start, head, on: connection)
             let end = min(start + pageEvents, head)
             if start < end {
                 var page = try DriftPage(from: start, to: end, on: connection)
@@ -45,18 +48,35 @@ package struct DriftProjector: Sendable {
         }
     }
 
+    /// Begins anew where rows are missing, such as after somebody deleted them.
+    package func restore() async throws {
+        try await follower.restore { connection, checkpoint in
+            // Each difference is counted, an open one has keys, and a log that may show one led to a stream's beginning.
+            try connection.query(
+                """
+                SELECT (SELECT (count(*), count(*) FILTER (WHERE is_open)) FROM drift WHERE ledger_id = $1)
+                        <> (
+                            SELECT (coalesce(sum(found), 0)::bigint, coalesce(sum(open), 0)::bigint)
+                            FROM drift_count WHERE ledger_id = $1)
+                    OR EXISTS (SELECT FROM drift WHERE ledger_id = $1 AND is_open AND NOT EXISTS (
+                        SELECT FROM drift_key WHERE drift_key.ledger_id = $1 AND drift_key.position = drift.position))
+                    OR NOT EXISTS (SELECT FROM drift WHERE ledger_id = $1)
+                        AND NOT EXISTS (SELECT FROM drift_stream WHERE ledger_id = $1)
+                        AND EXISTS (
+                            SELECT FROM event WHERE ledger_id = $1 AND (source = 2 OR type = 'drift') AND position <= $2)
+                """, [.int(ledgerID), .int(checkpoint)]
+            ).row(0).bool(0)
+        }
+    }
+
     /// Forgets what is kept; the next `catchUp` begins at the first event.
     package func reset() async throws { try await follower.reset() }
 
-    /// The position before the next event that can bear on a difference, which is the head where none can.
-    ///
-    /// While no difference may still change, those are the events that may find one.
-    private static func quietUntil(
+    /// While no difference may still change: the position before the next event that may find one, which is the head where
+    /// none may.
+    static func quietUntil(
         _ checkpoint: Int64, _ head: Int64, on connection: isolated PostgresConnection
     ) throws -> Int64 {
-        if try connection.query("SELECT 1 FROM drift_key WHERE ledger_id = $1 LIMIT 1", [.int(ledgerID)]).first != nil {
-            return checkpoint
-        }
         let next = try connection.query(
             """
             SELECT position FROM event WHERE ledger_id = $1 AND position > $2 AND (source = 2 OR type = 'drift')

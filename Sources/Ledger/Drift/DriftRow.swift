@@ -135,12 +135,20 @@ extension DriftKey {
             "SELECT \(DriftRow.columns) FROM drift WHERE ledger_id = $1 AND position = ANY ($2)",
             [.int(ledgerID), .intArray(found)]
         ).rows.map { try DriftRow($0) }
+        let byPosition = try stored(of: found, on: connection)
+        return rows.map { ($0, byPosition[$0.position] ?? []) }
+    }
+
+    /// The keys that are stored of some differences.
+    static func stored(
+        of positions: [Int64], on connection: isolated PostgresConnection
+    ) throws -> [Int64: Set<DriftKey>] {
         var byPosition: [Int64: Set<DriftKey>] = [:]
         let stored = try connection.query(
             """
             SELECT position, identity, environment, original_transaction_id FROM drift_key
             WHERE ledger_id = $1 AND position = ANY ($2)
-            """, [.int(ledgerID), .intArray(found)])
+            """, [.int(ledgerID), .intArray(positions)])
         for row in stored.rows {
             let identity = try row.int(1)
             let key: DriftKey =
@@ -151,7 +159,7 @@ extension DriftKey {
                         environment: try StoreEnvironment(stored: row.int(2)), originalTransactionID: try row.text(3)))
             byPosition[try row.int(0), default: []].insert(key)
         }
-        return rows.map { ($0, byPosition[$0.position] ?? []) }
+        return byPosition
     }
 
     /// Writes the keys of some differences in place of those that they had.

@@ -11,8 +11,11 @@ struct StreamBeginnings {
     /// How many positions one query goes through, because the server cancels one that takes too long.
     private static let searchedPositions: Int64 = 200_000
 
-    private var known: [StoreStream: Timestamp]
+    private(set) var known: [StoreStream: Timestamp]
     private var found: [StoreStream: Timestamp] = [:]
+
+    /// None is known.
+    init() { known = [:] }
 
     init(on connection: isolated PostgresConnection) throws {
         let rows = try connection.query(

@@ -24,8 +24,13 @@ package struct WatchProjector: Sendable {
     /// Events that were recorded while a clock was ahead count as heard now: the log's dates never go back.
     ///
     /// Between pages it rests for as long as they take, so that those who ask are served first.
-    package func catchUp(now: Timestamp) async throws {
-        try await follower.catchUp(rest: .betweenPages) { connection, stretch, _ in
+    ///
+    /// - Parameters:
+    ///   - isHurried: it does not rest, because somebody waits for the end.
+    ///   - patience: how long it waits for another process that is at it; after that it returns.
+    package func catchUp(now: Timestamp, isHurried: Bool = false, patience: Duration = .zero) async throws {
+        let rest: LogFollower.Rest = isHurried ? .never : .betweenPages
+        try await follower.catchUp(rest: rest, patience: patience) { connection, stretch, _ in
             try connection.walkByIndex()
             try watch(from: stretch.start, to: stretch.end, on: connection)
             try hear(from: stretch.start, to: stretch.end, now: now, on: connection)
@@ -33,9 +38,25 @@ package struct WatchProjector: Sendable {
         }
     }
 
+    /// Begins anew where nothing is kept of a log that speaks of purchases, such as after somebody deleted it.
+    package func restore() async throws { try await follower.restore(whereEmpty: "store_watch") }
+
+    /// Begins at the first event again with the next `catchUp`, which writes over what is kept: it stays known that the store
+    /// was asked, which no event says, and the store is not asked about everything at once.
+    package func reset() async throws {
+        try await follower.reset { connection in
+            try connection.query(
+                """
+                DELETE FROM store_watch AS watch WHERE watch.ledger_id = $1 AND NOT EXISTS (
+                    SELECT FROM event WHERE event.ledger_id = $1 AND event.environment = watch.environment
+                        AND event.original_transaction_id = watch.original_transaction_id)
+                """, [.int(ledgerID)])
+        }
+    }
+
     // MARK: - What is expected
 
-    private struct Watch {
+    struct Watch {
         let key: OriginalKey
         let app: String
         let reason: CheckReason

@@ -21,17 +21,13 @@ package struct TreeProjector: Sendable {
 
     /// Begins anew where stored roots are missing, such as after somebody deleted them.
     package func restore() async throws {
-        try await follower.run { connection in
-            try connection.transaction { connection in
-                guard let checkpoint = try follower.lock(on: connection)?.checkpoint else { return }
-                let stored = try connection.query(
-                    "SELECT level, count(*) FROM tree_node WHERE ledger_id = $1 GROUP BY level", [.int(ledgerID)])
-                var counts: [Int64: Int64] = [:]
-                for row in stored.rows { counts[try row.int(0)] = try row.int(1) }
-                let isWhole = Self.levels.allSatisfy { level in
-                    counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.stepLevels)
-                }
-                if !isWhole { try follower.beginAnew(on: connection) }
+        try await follower.restore { connection, checkpoint in
+            let stored = try connection.query(
+                "SELECT level, count(*) FROM tree_node WHERE ledger_id = $1 GROUP BY level", [.int(ledgerID)])
+            var counts: [Int64: Int64] = [:]
+            for row in stored.rows { counts[try row.int(0)] = try row.int(1) }
+            return !Self.levels.allSatisfy { level in
+                counts[Int64(level), default: 0] == checkpoint >> (level * LogTree.stepLevels)
             }
         }
     }

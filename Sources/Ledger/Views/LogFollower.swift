@@ -154,23 +154,58 @@ struct LogFollower: Sendable {
     // MARK: - Beginning anew
 
     /// Forgets what is kept; the next page begins at the first event.
-    func reset() async throws {
+    func reset() async throws { try await reset { try clear(on: $0) } }
+
+    /// Begins at the first event again with the next page.
+    ///
+    /// - Parameter clear: deletes of what is kept that over which nothing else will be written.
+    func reset(clear: @Sendable (isolated PostgresConnection) throws -> Void) async throws {
         try await run { connection in
             try connection.transaction { connection in
                 _ = try lock(on: connection, waits: true)
-                try beginAnew(on: connection)
+                try clear(connection)
+                try row.note(0, on: connection)
             }
         }
     }
 
-    /// Forgets what is kept; the row's lock is held.
-    func beginAnew(on connection: isolated PostgresConnection) throws {
+    /// Begins anew where what is kept cannot be what was derived, such as after somebody deleted it.
+    ///
+    /// - Parameter isLost: whether that is so, of what was derived up to a position.
+    func restore(
+        where isLost: @Sendable (_ connection: isolated PostgresConnection, _ checkpoint: Int64) throws -> Bool
+    ) async throws {
+        try await run { connection in
+            try connection.transaction { connection in
+                guard let standing = try lock(on: connection, waits: true),
+                    try isLost(connection, standing.checkpoint)
+                else { return }
+                try clear(on: connection)
+                try row.note(0, on: connection)
+            }
+        }
+    }
+
+    /// Begins anew where a table is empty, though what was derived is about purchases.
+    func restore(whereEmpty table: String) async throws {
+        try await restore { connection, checkpoint in
+            try connection.query(
+                """
+                SELECT NOT EXISTS (SELECT FROM \(table) WHERE ledger_id = $1) AND EXISTS (
+                    SELECT FROM event WHERE ledger_id = $1 AND environment = ANY ($3)
+                        AND original_transaction_id > '' AND position <= $2)
+                """,
+                [.int(ledgerID), .int(checkpoint), .int2Array(StoreEnvironment.allCases.map(\.number))]
+            ).row(0).bool(0)
+        }
+    }
+
+    private func clear(on connection: isolated PostgresConnection) throws {
         if case .cleared(let clear) = former { try clear(connection) }
-        try row.note(0, on: connection)
     }
 
     /// Locks the row; returns `nil` where another process is at it.
-    func lock(
+    private func lock(
         on connection: isolated PostgresConnection, waits: Bool = false
     ) throws -> ProjectionRow.Standing? {
         switch former {

@@ -52,6 +52,9 @@ package struct SeenProjector: Sendable {
         }.isAtHead
     }
 
+    /// Begins anew where nothing is kept of a log that speaks of purchases, such as after somebody deleted it.
+    package func restore() async throws { try await follower.restore(whereEmpty: "seen") }
+
     /// Forgets what was counted; the next `catchUp` begins at the first event.
     package func reset() async throws { try await follower.reset() }
 
@@ -103,7 +106,7 @@ package struct SeenProjector: Sendable {
         }
     }
 
-    private enum Kind: String {
+    enum Kind: String {
         case remark
         case product
         /// Named by what Stripe calls its price and its product, a line each; an empty one where it calls it nothing.
@@ -119,7 +122,7 @@ package struct SeenProjector: Sendable {
         return WebProduct(price: parts.first ?? nil, product: parts.count > 1 ? parts[1] : nil)
     }
 
-    private struct Count {
+    struct Count: Hashable {
         var events: Int64 = 0
         var first: Int64
         var last: Int64
@@ -131,7 +134,7 @@ package struct SeenProjector: Sendable {
         }
     }
 
-    private struct Subject: Hashable {
+    struct Subject: Hashable {
         let kind: Kind
         let name: String
     }
@@ -142,7 +145,7 @@ package struct SeenProjector: Sendable {
     /// database counts, and of each product only the first event's facts are read, which say of what kind it is. The
     /// facts of signed statements end in the list of their remarks, so an empty list is four zero bytes; no remark ends in
     /// such.
-    private static func counts(
+    static func counts(
         from start: Int64, to end: Int64, on connection: isolated PostgresConnection
     ) throws -> [Subject: Count] {
         let groups = try connection.query(

@@ -47,8 +47,14 @@ package struct BackgroundProjections: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await restoreViews() }
             group.addTask { await follow(.views) { _ = try await views.catchUp() } }
-            group.addTask { await follow(.remarks) { _ = try await seen.catchUp() } }
-            group.addTask { await follow(.charts) { try await charts.catchUp() } }
+            group.addTask {
+                await follow(.remarks, until: true) { try await seen.restore() }
+                await follow(.remarks) { _ = try await seen.catchUp() }
+            }
+            group.addTask {
+                await follow(.charts, until: true) { try await charts.restore() }
+                await follow(.charts) { try await charts.catchUp() }
+            }
             group.addTask {
                 // Rows that somebody deletes are missed by nobody but those who wait for a proof.
                 while !Task.isCancelled {

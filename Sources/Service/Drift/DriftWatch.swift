@@ -26,10 +26,16 @@ package struct DriftWatch: Sendable {
 
     /// Works until the current task is cancelled.
     package func run() async {
+        while !Task.isCancelled, await !watched({ try await projector.restore() }) { try? await Task.sleep(for: pause) }
         while !Task.isCancelled {
-            if let watch { await watch.watch(.drift) { try await look() } } else { try? await look() }
+            _ = await watched { try await look() }
             try? await Task.sleep(for: pause)
         }
+    }
+
+    /// Returns whether it succeeded.
+    private func watched(_ work: @Sendable () async throws -> Void) async -> Bool {
+        if let watch { await watch.watch(.drift, work) != nil } else { (try? await work()) != nil }
     }
 
     /// Goes through what was appended, and counts.

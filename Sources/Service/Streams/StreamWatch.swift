@@ -78,11 +78,13 @@ package final class StreamWatch: Sendable {
 
     /// Works until the current task is cancelled.
     package func run() async {
+        while !Task.isCancelled, await watched({ try await self.projector.restore() }) == nil {
+            try? await Task.sleep(for: intervals.look)
+        }
         await withDiscardingTaskGroup { group in
             while !Task.isCancelled {
                 let start = ContinuousClock.now
-                let canaries =
-                    if let watch { await watch.watch(.streams) { try await self.look() } } else { try? await look() }
+                let canaries = await watched { try await self.look() }
                 // Where a million are overdue, to count them takes a while.
                 let rest = min(intervals.longestRest, max(intervals.look, start.duration(to: .now) * 20))
                 // The store may take its time to answer, or never do.
@@ -90,6 +92,10 @@ package final class StreamWatch: Sendable {
                 try? await Task.sleep(for: rest)
             }
         }
+    }
+
+    private func watched<Value: Sendable>(_ work: @Sendable () async throws -> Value) async -> Value? {
+        if let watch { await watch.watch(.streams, work) } else { try? await work() }
     }
 
     /// Brings what is expected to the head of the log, looks at every stream, and says what has changed.

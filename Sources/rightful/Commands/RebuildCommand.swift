@@ -1,3 +1,4 @@
+import EntitlementCore
 import Ledger
 import Service
 
@@ -16,7 +17,7 @@ struct RebuildCommand: Command {
 
     /// What is rebuilt, as table `projection` and `GET /v1/ledger` name it.
     private enum View: String, CaseIterable {
-        case originals, seen, tree, drift, charts
+        case originals, seen, tree, drift, watch, charts
 
         static let names = allCases.map(\.rawValue).joined(separator: ", ")
     }
@@ -56,6 +57,7 @@ struct RebuildCommand: Command {
                         case .seen: try await count(SeenProjector(pool: pool))
                         case .tree: try await store(TreeProjector(pool: pool))
                         case .drift: try await tellApart(DriftProjector(pool: pool))
+                        case .watch: try await look(WatchProjector(pool: pool), now: session.clock.now())
                         case .charts: try await count(ChartProjector(pool: pool))
                         }
                         return nil
@@ -77,8 +79,8 @@ struct RebuildCommand: Command {
     }
 
     /// For each step that is folded, for the one that is written, for what the log speaks of, for the tree over it, for the
-    /// differences, and for the charts.
-    private static let connections = 6 + chartStretches
+    /// differences, for what the store has to say next, and for the charts.
+    private static let connections = 7 + chartStretches
 
     /// Counting for the charts takes the longest of all, and nearly all of it in this process.
     private static let chartStretches = 4
@@ -87,6 +89,12 @@ struct RebuildCommand: Command {
     private func tellApart(_ drift: DriftProjector) async throws {
         try await drift.reset()
         try await drift.catchUp(isHurried: true, patience: .seconds(60))
+    }
+
+    /// Looks anew what the store has to say next.
+    private func look(_ watch: WatchProjector, now: Timestamp) async throws {
+        try await watch.reset()
+        try await watch.catchUp(now: now, isHurried: true, patience: .seconds(60))
     }
 
     /// Stores the tree over the log anew.

@@ -173,6 +173,9 @@ private final class ProgressReport: Sendable {
             case .log: "events"
             case .names: "names"
             case .views: "views"
+            case .seen: "events for what they speak of"
+            case .watch: "original transactions for what the store has to say next"
+            case .drift: "events for differences"
             case .charts: "events for the charts"
             }
         context.progress("verifying: \(progress.done)\(whole) \(what)\(rate)")

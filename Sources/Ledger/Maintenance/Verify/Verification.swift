@@ -59,6 +59,9 @@ package struct VerificationProgress: Sendable, Hashable {
         case log
         case names
         case views
+        case seen
+        case watch
+        case drift
         case charts
     }
 

@@ -13,6 +13,10 @@ package struct Verifier: Sendable {
         package var events = 500
         package var originals = 200
         package var headers = 200
+        /// Events of which the database counts what they speak of.
+        package var seenEvents = 10_000
+        /// Events among which differences are told apart.
+        package var driftEvents = 2000
         /// Which original transactions should have a snapshot.
         package var policy = SnapshotPolicy()
         /// How the log is divided for the charts.
@@ -61,12 +65,16 @@ package struct Verifier: Sendable {
         let names = try await verifyLog(upTo: head, into: &summary)
         try await verifyNames(upTo: head.position, expected: names)
         try await verifyViews(into: &summary)
+        try await verifySeen()
+        try await verifyWatch()
+        try await verifyDrift()
         try await verifyCharts(into: &summary)
         return summary
     }
 
     /// Reads one page in a transaction of its own, again after a lost connection.
     func page<Value: Sendable>(
+        in mode: TransactionMode = .readCommittedReadOnly,
         _ body: @Sendable (isolated PostgresConnection) throws -> Value
     ) async throws -> Value {
         var attempt = 1
@@ -74,7 +82,7 @@ package struct Verifier: Sendable {
             try Task.checkCancellation()
             do {
                 return try await pool.withConnection { connection in
-                    try connection.transaction(.readCommittedReadOnly) { connection in
+                    try connection.transaction(mode) { connection in
                         try connection.goByIndex()
                         return try body(connection)
                     }
