@@ -25,7 +25,7 @@ struct ForgottenNoticeTests {
         _ = try await rig.command("grant", "c-2", Self.grant)
         try await rig.telling {
             try await receiver.wait("the grants") { $0.count == 2 }
-            while try await rig.get(path).json["waiting"] != .int(0) { try await Task.sleep(for: .milliseconds(5)) }
+            try await rig.settle(path)
         }
         // It knows of c-2 alone.
         _ = try await rig.endpoint(late, Self.types)
@@ -53,7 +53,7 @@ struct ForgottenNoticeTests {
         _ = try await rig.grantPremium(to: customer)
         try await rig.telling {
             try await receiver.wait("who came back") { $0.count == 4 }
-            while try await rig.get(path).json["waiting"] != .int(0) { try await Task.sleep(for: .milliseconds(5)) }
+            try await rig.settle(path)
         }
         #expect(receiver.messages.count == 4)
         #expect(receiver.messages[3].data["sequence"] == .int(1) && receiver.messages[3].data["before"] == .array([]))
@@ -66,10 +66,16 @@ struct ForgottenNoticeTests {
         let made = try await rig.endpoint(receiver, Self.types)
         let path = "/v1/webhook_endpoints/\(try ServiceRig.id(made))"
         let ended = try await rig.command("grant", "c-1", Self.grant).json
-        try await rig.telling { try await receiver.wait("the grant") { $0.count == 1 } }
+        try await rig.telling {
+            try await receiver.wait("the grant") { $0.count == 1 }
+            try await rig.settle(path)
+        }
         guard case .string(let id)? = ended["grant_id"] else { return #expect(Bool(false)) }
         _ = try await rig.command("revoke_grant", "c-1", #"{"grant_id":"\#(id)","reason":"r"}"#)
-        try await rig.telling { try await receiver.wait("its end") { $0.count == 2 } }
+        try await rig.telling {
+            try await receiver.wait("its end") { $0.count == 2 }
+            try await rig.settle(path)
+        }
         let isEmpty = receiver.messages[1].data["after"] == .array([])
         #expect(try await rig.send("POST", path + "/actions/pause", key: rig.admin).status == 200)
         _ = try await rig.command("grant", "c-2", Self.grant)
@@ -94,7 +100,7 @@ struct ForgottenNoticeTests {
         try await rig.telling {
             for (path, receiver) in zip(paths, [paused, removed]) {
                 try await receiver.wait("the grant") { $0.count == 1 }
-                while try await rig.get(path).json["waiting"] != .int(0) { try await Task.sleep(for: .milliseconds(5)) }
+                try await rig.settle(path)
             }
         }
         for path in paths { #expect(try await rig.send("POST", path + "/actions/pause", key: rig.admin).status == 200) }
@@ -147,5 +153,10 @@ extension ServiceRig {
         try await pool.withConnection { connection in
             try connection.query("SELECT count(*) FROM webhook_endpoint WHERE is_paused").row(0).int(0)
         }
+    }
+
+    /// Waits until what an endpoint answered is noted; until then it counts as waiting, and comes again.
+    fileprivate func settle(_ path: String) async throws {
+        while try await get(path).json["waiting"] != .int(0) { try await Task.sleep(for: .milliseconds(5)) }
     }
 }
