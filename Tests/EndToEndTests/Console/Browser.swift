@@ -17,12 +17,16 @@ final class Browser {
 
     /// How long something may take to come about.
     static let patience = Duration.seconds(40)
+    /// The program itself: Debian's script of this name in /usr/bin waits for it, and is all that the driver would end.
+    private static let program = "/usr/lib/chromium/chromium-headless-shell"
     /// The name under which WebDriver refers to elements.
     private static let elementKey = "element-6066-11e4-a52e-4f735466cecf"
 
     private let driver: Process
     private let session: URL
     private let http: OutgoingSession
+    /// Where the browser keeps what it knows, which each of its processes is told.
+    private let directory: String
 
     /// Starts a driver and a browser.
     ///
@@ -49,14 +53,18 @@ final class Browser {
             let options: [String: Any] = [
                 "capabilities": [
                     "alwaysMatch": [
-                        "goog:chromeOptions": ["binary": "/usr/bin/chromium-headless-shell", "args": arguments],
+                        "goog:chromeOptions": ["binary": program, "args": arguments],
                         "goog:loggingPrefs": ["browser": "ALL", "performance": recordsRequests ? "ALL" : "OFF"],
                     ]
                 ]
             ]
             let made = try await Self.send("POST", base.appending(path: "session"), options, http)
-            let id = try #require((made as? [String: Any])?["sessionId"] as? String)
-            return Browser(driver: process, session: base.appending(path: "session/\(id)"), http: http)
+            let answer = try #require(made as? [String: Any])
+            let id = try #require(answer["sessionId"] as? String)
+            let browser = (answer["capabilities"] as? [String: Any])?["chrome"] as? [String: Any]
+            return Browser(
+                driver: process, session: base.appending(path: "session/\(id)"), http: http,
+                directory: try #require(browser?["userDataDir"] as? String))
         } catch {
             process.terminate()
             throw error
@@ -80,10 +88,20 @@ final class Browser {
         throw Failure(code: "no driver", message: "chromedriver ended five times without saying its port")
     }
 
-    private init(driver: Process, session: URL, http: OutgoingSession) {
+    private init(driver: Process, session: URL, http: OutgoingSession, directory: String) {
         self.driver = driver
         self.session = session
         self.http = http
+        self.directory = directory
+    }
+
+    /// How many of the browser's processes there are.
+    func processes() throws -> Int {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc").filter { Int($0) != nil }.count { number in
+            // Others end meanwhile.
+            let line = FileManager.default.contents(atPath: "/proc/\(number)/cmdline") ?? Data()
+            return String(decoding: line, as: UTF8.self).contains("--user-data-dir=\(directory)")
+        }
     }
 
     /// Ends the browser, and its driver.
