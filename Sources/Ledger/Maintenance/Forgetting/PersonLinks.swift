@@ -29,10 +29,18 @@ struct PersonLinks {
                 """
                 SELECT DISTINCT event.position, event.recorded_at, event.facts, event.environment
                 FROM unnest($2::bigint[]) AS key (number)
-                JOIN event_name AS name ON name.ledger_id = $1 AND name.identity = key.number
-                    AND name.environment IN (0, 1, 2)
-                    AND name.kind = \(NameKind.ownership.rawValue) AND name.original_transaction_id = ''
-                JOIN event ON event.ledger_id = $1 AND event.position = name.position AND event.type = 'linked'
+                \(Statements.search(
+                    """
+                    SELECT position FROM event_name
+                    WHERE event_name.ledger_id = $1 AND event_name.identity = key.number AND environment IN (0, 1, 2)
+                        AND kind = \(NameKind.ownership.rawValue) AND original_transaction_id = ''
+                    """, as: "name"))
+                \(Statements.search(
+                    """
+                    SELECT position, recorded_at, facts, environment, type FROM event
+                    WHERE event.ledger_id = $1 AND event.position = name.position
+                    """, as: "event"))
+                WHERE event.type = 'linked'
                 """, [.int(ledgerID), .intArray(fresh.map(\.number).sorted())]
             ).rows
             fresh = []
