@@ -57,6 +57,14 @@ install_packages() {
     ((${#packages[@]} == 0)) || die "still missing after installing: ${packages[*]}"
 }
 
+# Has the compiler keep the memory that it frees, in large pages where the kernel has them: a module takes a tenth to a
+# sixth less processor time. It takes a command that builds; other C libraries than glibc know nothing of it.
+compiling() {
+    local malloc=glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824
+    malloc+=:glibc.malloc.trim_threshold=1073741824:glibc.malloc.top_pad=67108864
+    GLIBC_TUNABLES=$malloc "$@"
+}
+
 # Refuses a Swift that cannot build this.
 require_swift() {
     local version
