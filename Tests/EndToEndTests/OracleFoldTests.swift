@@ -19,7 +19,7 @@ struct OracleFoldTests {
 
     @Test("random lives read as the store recorded them, however they are delivered")
     func randomLives() throws {
-        for seed in 1...UInt64(Campaign.factor * 150) {
+        for seed in 1...UInt64(Campaign.factor * 100) {
             var policy = SplitMix64(seed: seed)
             let world = StoreWorld.standard.with { policyValue in
                 policyValue.graceGivesAccess = policy.next() % 4 != 0

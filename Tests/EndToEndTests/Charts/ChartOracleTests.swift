@@ -10,7 +10,7 @@ struct ChartOracleTests {
     @Test("every figure of random worlds is that of the record, at random days, however it was delivered")
     func randomWorlds() throws {
         var named: Set<String> = []
-        for seed in 1...UInt64(Campaign.factor * 40) {
+        for seed in 1...UInt64(Campaign.factor * 24) {
             var random = SplitMix64(seed: seed)
             let life = StoreLife.random(seed: seed, customers: 12)
             var told: [StoreEnvironment: ChartCells]?

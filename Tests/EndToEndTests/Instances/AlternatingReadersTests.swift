@@ -23,7 +23,7 @@ struct AlternatingReadersTests {
         try await load.begin()
 
         let disturbance = Task { try await fleet.disturb(SplitMix64(seed: seed)) }
-        let end = ContinuousClock.now + .seconds(15)
+        let end = ContinuousClock.now + .seconds(8)
         let outcome = await Task { try await Self.run(load, until: end) }.result
         disturbance.cancel()
         try await disturbance.value

@@ -30,7 +30,7 @@ struct OwnershipOverHTTPTests {
         let service = try await OwnershipService.start()
         defer { service.stop() }
         var drivers: [OwnershipDriver] = []
-        for seed in 1...UInt64(12 * Campaign.factor) {
+        for seed in 1...UInt64(8 * Campaign.factor) {
             let isStoreFirst = seed % 3 == 0
             var driver = try await OwnershipDriver(
                 .random(seed: seed, storeFirst: isStoreFirst), service,

@@ -14,7 +14,7 @@ extension EventOracleTests {
     )
     func receivers() throws {
         var found = EventStage.Found()
-        for seed in 1...UInt64(Campaign.factor * 16) {
+        for seed in 1...UInt64(Campaign.factor * 12) {
             var stage = try EventStage(EventWorld(seed, transfers: 6), seed: seed)
             try stage.play()
             found += stage.found
@@ -30,7 +30,7 @@ extension EventOracleTests {
     )
     func accounts() throws {
         var found = EventStage.Found()
-        for seed in 1...UInt64(Campaign.factor * 16) {
+        for seed in 1...UInt64(Campaign.factor * 12) {
             let world = try EventWorld(seed ^ 0xACC, transfers: 2, hasClaims: true)
             // Changed at random, two items of a subscription come to be of one product, which Stripe allows nobody and the rows
             // of receivers cannot tell apart.

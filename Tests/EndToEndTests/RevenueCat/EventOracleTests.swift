@@ -15,7 +15,7 @@ struct EventOracleTests {
     @Test("over random lives who reads the events alone lets in whoever has access, and GET agrees with each event")
     func agreement() throws {
         var found: [MessageType: Int] = [:]
-        for seed in 1...UInt64(Campaign.factor * 16) {
+        for seed in 1...UInt64(Campaign.factor * 8) {
             let log = try EventWorld(seed)
             for person in log.people {
                 for (type, count) in try follow(person, log, "seed \(seed)") { found[type, default: 0] += count }

@@ -14,7 +14,7 @@ struct SubscriberOracleTests {
     @Test("over random lives an entitlement is active just when it gives access, at boundaries and between")
     func agreement() throws {
         var found = Found()
-        for seed in 1...UInt64(Campaign.factor * 40) {
+        for seed in 1...UInt64(Campaign.factor * 24) {
             let world = WebOracleFoldTests.world(seed)
             let bought = StoreLife.random(seed: seed, world: world, customers: 2)
             let key: (StoreEnvironment) -> SimulatedStoreEnvironment = {

@@ -10,7 +10,7 @@ struct WebChartOracleTests {
     @Test("subscriptions stand at random days as the record says, however events were delivered")
     func standing() throws {
         var seen: Set<String> = []
-        for seed in 1...UInt64(Campaign.factor * 60) {
+        for seed in 1...UInt64(Campaign.factor * 30) {
             var random = SplitMix64(seed: seed)
             let life = WebLife.random(seed: seed, customers: WebOracleFoldTests.customers(seed))
             let catalog = try Catalog(life.world)

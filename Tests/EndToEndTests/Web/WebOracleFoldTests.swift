@@ -9,7 +9,7 @@ import Testing
 /// Decoder and fold against the record of a simulated Stripe, without signatures or a database: fast enough for many lives.
 @Suite("Web checkout: decoder and fold against the simulator's record", .timeLimit(.minutes(10)))
 struct WebOracleFoldTests {
-    private static let lives = UInt64(Campaign.factor * 120)
+    private static let lives = UInt64(Campaign.factor * 60)
 
     /// The world under a policy drawn at random.
     static func world(_ seed: UInt64) -> StoreWorld {

@@ -19,7 +19,7 @@ struct WebPagesOracleTests {
 
     @Test("whatever is clicked and however time passes, the events tell what is true")
     func clicks() async throws {
-        for seed in 1...UInt64(Campaign.factor * 30) {
+        for seed in 1...UInt64(Campaign.factor * 20) {
             var random = SplitMix64(seed: seed)
             let clock = HandClock()
             let stripe = SimulatedStripe(.sandbox, key: "sk_test_1", seed: seed, now: { clock.now })

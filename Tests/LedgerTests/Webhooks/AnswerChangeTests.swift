@@ -71,7 +71,7 @@ struct AnswerChangeTests {
 
     @Test(
         "each change begins with what the one before ended with, and the last ends with what is answered",
-        arguments: Campaign.seeds(12))
+        arguments: Campaign.seeds(6))
     func chain(seed: UInt64) async throws {
         // Events are dated by the clock that looks at them: what lies ahead of it would be read at its time.
         let clock = TestClock(Timestamp(milliseconds: Int64(1_790_000_000_000)))

@@ -12,7 +12,7 @@ import Testing
 /// Random lives, of which part of the deliveries is lost, while devices say what the simulator's record says.
 @Suite("Differences in random lives", .serialized, .timeLimit(.minutes(10)))
 struct DriftPropertyTests {
-    @Test("once the store's history was read, nothing is unexplained", arguments: Campaign.seeds(3))
+    @Test("once the store's history was read, nothing is unexplained", arguments: Campaign.seeds(2))
     func healed(seed: UInt64) async throws {
         let healing = try await HealingRig.make()
         let rig = healing.rig

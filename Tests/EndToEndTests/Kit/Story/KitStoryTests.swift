@@ -41,7 +41,7 @@ struct KitStoryTests {
         .timeLimit(.minutes(10)), arguments: 0..<UInt64(Campaign.factor))
     func lives(batch: UInt64) async throws {
         let service = try await KitService.start()
-        for seed in batch * 10 + 1...batch * 10 + 10 {
+        for seed in batch * 6 + 1...batch * 6 + 6 {
             var story = try KitStory(service, seed: seed)
             do {
                 try await story.live(steps: 40)
