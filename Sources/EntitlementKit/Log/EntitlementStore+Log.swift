@@ -1,3 +1,5 @@
+import Foundation
+
 extension EntitlementStore {
     func log(
         _ level: EntitlementLogLevel, _ category: EntitlementLogCategory,
@@ -15,6 +17,15 @@ extension EntitlementStore {
         case .failed, .resting:
             log(.error, .sync, "\(word: event.kind): \(count) transactions, attempt \(event.attempts)")
         default: log(.error, .sync, "\(word: event.kind): \(count) transactions")
+        }
+    }
+
+    /// Says where files are kept: an App Group that is misspelt is no directory, and nothing else would tell.
+    func logPlace(_ directory: URL?) {
+        if directory == nil {
+            log(.info, .storage, "files are kept in the app's own place, where no extension finds them")
+        } else {
+            log(.info, .storage, "files are kept in the directory that the app gave")
         }
     }
 

@@ -61,6 +61,13 @@ public actor FileEntitlementStorage: EntitlementStorage {
             .appendingPathComponent(name.hasPrefix(".") ? "_" + name : name, isDirectory: true)
     }
 
+    /// The files of an app's store: in a directory, to which an update of the app moves what is in the app's own place; there,
+    /// where it is `nil`.
+    static func ofApp(_ bundleID: String, directory: URL?) -> FileEntitlementStorage {
+        let own = standardDirectory(bundleID: bundleID)
+        return FileEntitlementStorage(directory: directory ?? own, movingFrom: own)
+    }
+
     // MARK: Reading
 
     /// What a file holds.

@@ -11,7 +11,8 @@ extension EntitlementStore {
     ///   - serverURL: your Rightful server.
     ///   - publishableKey: `rightful_pk_…`.
     ///   - directory: where files are kept; `nil` is the app's own place. An app whose extensions and widgets read along with
-    ///     an ``EntitlementReader`` passes a directory of their App Group.
+    ///     an ``EntitlementReader`` passes a directory of their App Group; the files in the app's own place are moved to it,
+    ///     where it has none yet.
     public init(
         configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, directory: URL? = nil
     ) {
@@ -24,7 +25,8 @@ extension EntitlementStore {
     /// The same for an app that says how its products are bought, as it must on visionOS.
     ///
     /// - Parameter directory: where files are kept; `nil` is the app's own place. An app whose extensions and widgets read
-    ///   along with an ``EntitlementReader`` passes a directory of their App Group.
+    ///   along with an ``EntitlementReader`` passes a directory of their App Group; the files in the app's own place are moved
+    ///   to it, where it has none yet.
     public init(
         configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, store: StoreKitDeviceStore,
         directory: URL? = nil
@@ -32,9 +34,11 @@ extension EntitlementStore {
         self.init(
             configuration: configuration, store: store,
             server: HTTPEntitlementServer(baseURL: serverURL, publishableKey: publishableKey),
-            storage: FileEntitlementStorage(
-                directory: directory ?? FileEntitlementStorage.standardDirectory(bundleID: configuration.bundleID)))
-        Task { [weak self] in await self?.start() }
+            storage: FileEntitlementStorage.ofApp(configuration.bundleID, directory: directory))
+        Task { [weak self] in
+            await self?.logPlace(directory)
+            await self?.start()
+        }
         watchForeground()
         watchNetwork()
     }

@@ -55,6 +55,29 @@ struct MovedFilesTests {
         }
     }
 
+    @Test("the store that an app makes finds what a version without an App Group kept, and says where it looks")
+    func ofApp() async throws {
+        try await withDirectories { _, new in
+            let bundleID = "com.example.moved-\(UUID().uuidString)"
+            let own = FileEntitlementStorage.standardDirectory(bundleID: bundleID)
+            defer { try? FileManager.default.removeItem(at: own) }
+            let before = FileEntitlementStorage.ofApp(bundleID, directory: nil)
+            _ = try await before.save(.replace(Data("kept".utf8)), as: names[0], over: .nothing)
+            #expect(try files(own) == [names[0]])
+            #expect(try await read(names[0], .ofApp(bundleID, directory: new)) == "kept")
+            #expect(try files(own) == [])
+            let notebook = LogNotebook()
+            let rig = KitRig(configuration: { $0.logger = notebook })
+            await rig.store.logPlace(nil)
+            await rig.store.logPlace(new)
+            #expect(
+                notebook.lines == [
+                    "info storage: files are kept in the app's own place, where no extension finds them",
+                    "info storage: files are kept in the directory that the app gave",
+                ])
+        }
+    }
+
     @Test("a move that a crash ended in the middle is brought to its end")
     func crashed() async throws {
         try await withDirectories { former, new in
