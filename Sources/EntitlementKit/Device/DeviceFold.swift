@@ -133,6 +133,16 @@ struct DeviceFold: Sendable {
         return Set(told.compactMap(\.originalTransactionID)).union(own.keys)
     }
 
+    /// Whether something of the web was to be charged again since the server was last asked, however long that is ago.
+    func awaitsWebRenewal(at now: Timestamp) -> Bool {
+        PeriodExtension.all(
+            of: facts, current: [:], serverConfirmedAt: serverConfirmedAt, leeway: Self.longestUnheard
+        ).contains { $0.isOfWeb && !$0.answers(at: now).isEmpty }
+    }
+
+    /// A hundred years, in milliseconds.
+    private static let longestUnheard: Int64 = 36_525 * 86_400_000
+
     /// Whether the server tells anything of an original; `nil` where it does not tell of all.
     func knowsOriginal(_ id: String?) -> Bool? {
         guard hasAllFacts, let id else { return nil }
@@ -190,8 +200,8 @@ struct DeviceFold: Sendable {
             }
         }
         for period in extensions where isConfirmed(confirmedAt[period.originalTransactionID], at: now, bound: bound) {
-            for answer in period.facts.answers(at: now) where answer.givesAccess && period.begins <= now {
-                let entitlement = entitlement(answer, period.state)
+            for answer in period.answers(at: now) {
+                let entitlement = entitlement(answer, period.state).goingOn(until: period.ends.date)
                 shown[entitlement.id] = shown[entitlement.id].map { $0.givesAccess ? $0 : entitlement } ?? entitlement
             }
         }

@@ -32,6 +32,11 @@ extension Entitlement {
         end < until ?? .distantFuture ? with(givesAccess: givesAccess, state: state, until: end) : self
     }
 
+    /// The same, known until an instant at least.
+    func goingOn(until end: Date) -> Entitlement {
+        end > until ?? .distantFuture ? with(givesAccess: givesAccess, state: state, until: end) : self
+    }
+
     private func with(givesAccess: Bool, state: State, until: Date?) -> Entitlement {
         Entitlement(
             id: id, givesAccess: givesAccess, state: state, since: since, until: until, productID: productID,

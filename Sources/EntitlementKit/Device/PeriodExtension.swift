@@ -3,11 +3,14 @@ import EntitlementCore
 /// A subscription that goes on giving access beyond the end of what was paid for, until more is known.
 ///
 /// Either the device's store still lists it as current, which is its word for a grace period or a renewal that is about
-/// to come; or its auto-renewal is on, and the server, which would know of the renewal, could not be asked since.
+/// to come; or its auto-renewal is on, and the server, which would know of the renewal, could not be asked since. What was
+/// bought on the web no store on the device knows: for that only the second counts.
 struct PeriodExtension: Sendable {
     let originalTransactionID: String
     /// The facts of this subscription alone, folded with a leeway.
-    let facts: CustomerFacts
+    private let facts: CustomerFacts
+    /// Whether it was bought on the web, where the fold has no such leeway.
+    let isOfWeb: Bool
     /// The end of what was paid for.
     let begins: Timestamp
     let ends: Timestamp
@@ -24,21 +27,43 @@ struct PeriodExtension: Sendable {
     static func all(
         of facts: CustomerFacts, current: [String: Timestamp], serverConfirmedAt: Timestamp?, leeway: Int64
     ) -> [PeriodExtension] {
-        facts.originals.compactMap { original, state in
-            // The period that begins last: one before it that was refunded or replaced might have run for longer.
-            guard state.web == nil, let last = state.latestSubscriptionPeriod, last.ending == .ranOut,
-                last.fact.revocation == nil
-            else { return nil }
-            let end = last.end
-            // What is said after the end speaks for itself, unless it is that the renewal is yet to come.
-            let word = state.renewals.last?.fact
-            guard (word?.signedDate ?? .earliest) < end || word?.announcesRenewal == true else { return nil }
-            if let seen = current[original], seen >= end, facts.catalog.policy.graceGivesAccess {
-                return PeriodExtension(
-                    original, state, of: facts, from: end, to: seen.adding(milliseconds: wordLimit), as: .inGracePeriod)
-            }
-            guard leeway > 0, word?.autoRenews == true, (serverConfirmedAt ?? .earliest) < end else { return nil }
+        facts.originals.flatMap { original, state in
+            state.web == nil
+                ? [ofStore(original, state, of: facts, current[original], serverConfirmedAt, leeway)].compactMap(\.self)
+                : ofWeb(original, state, of: facts, serverConfirmedAt, leeway)
+        }
+    }
+
+    private static func ofStore(
+        _ original: String, _ state: OriginalState, of facts: CustomerFacts, _ current: Timestamp?,
+        _ serverConfirmedAt: Timestamp?, _ leeway: Int64
+    ) -> PeriodExtension? {
+        // The period that begins last: one before it that was refunded or replaced might have run for longer.
+        guard let last = state.latestSubscriptionPeriod, last.ending == .ranOut, last.fact.revocation == nil
+        else { return nil }
+        let end = last.end
+        // What is said after the end speaks for itself, unless it is that the renewal is yet to come.
+        let word = state.renewals.last?.fact
+        guard (word?.signedDate ?? .earliest) < end || word?.announcesRenewal == true else { return nil }
+        if let seen = current, seen >= end, facts.catalog.policy.graceGivesAccess {
             return PeriodExtension(
+                original, state, of: facts, from: end, to: seen.adding(milliseconds: wordLimit), as: .inGracePeriod)
+        }
+        guard leeway > 0, word?.autoRenews == true, (serverConfirmedAt ?? .earliest) < end else { return nil }
+        return PeriodExtension(
+            original, state, of: facts, from: end, to: end.adding(milliseconds: leeway), as: .active)
+    }
+
+    /// Those of a subscription's items that are to be charged when their paid time is over, of which the payment provider
+    /// could have told the server alone.
+    private static func ofWeb(
+        _ original: String, _ state: OriginalState, of facts: CustomerFacts, _ serverConfirmedAt: Timestamp?,
+        _ leeway: Int64
+    ) -> [PeriodExtension] {
+        let last = state.chains(facts.catalog).compactMap(\.periods.last)
+        let ends = Set(last.filter { $0.ending == .ranOut && $0.web?.isBridged == true }.map(\.end))
+        return ends.filter { leeway > 0 && (serverConfirmedAt ?? .earliest) < $0 }.sorted().map { end in
+            PeriodExtension(
                 original, state, of: facts, from: end, to: end.adding(milliseconds: leeway), as: .active)
         }
     }
@@ -54,5 +79,15 @@ struct PeriodExtension: Sendable {
         policy.leewaySeconds = max(policy.leewaySeconds, (end.milliseconds - begin.milliseconds) / 1000)
         facts.catalog = Catalog(products: facts.catalog.products, policy: policy)
         (originalTransactionID, self.facts, begins, ends, self.state) = (original, facts, begin, end, name)
+        isOfWeb = state.web != nil
+    }
+
+    /// What it gives at an instant.
+    func answers(at now: Timestamp) -> [EntitlementAnswer] {
+        guard begins <= now else { return [] }
+        guard isOfWeb else { return facts.answers(at: now).filter(\.givesAccess) }
+        // The fold takes a renewal that nobody has heard of to be under way for an hour: that goes on.
+        return now < ends
+            ? facts.answers(at: begins).filter { $0.givesAccess && $0.reading.reason == .renewalPending } : []
     }
 }

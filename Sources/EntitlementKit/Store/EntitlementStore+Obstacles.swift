@@ -100,7 +100,8 @@ extension EntitlementStore {
         guard configuration.webCheckout?.refusesUnknownOwnership == true, server != nil, ledger.customerID != nil,
             ledger.storeEnvironment != nil
         else { return false }
-        return ledger.memory == nil && unansweredSince != nil
+        guard unansweredSince != nil else { return false }
+        return ledger.memory == nil || DeviceFold(ledger).awaitsWebRenewal(at: now)
     }
 
     // MARK: What is owned
@@ -143,7 +144,10 @@ extension EntitlementStore {
         }
         // Where the facts are not at hand, and what goes on beyond its end for now.
         for shown in fold.entitlements(at: now, bound: bound) where entitlementIDs.contains(shown.id) {
-            guard shown.source != .grant, !held.contains(where: { $0.entitlementID == shown.id }) else { continue }
+            let isTold = held.contains {
+                $0.entitlementID == shown.id && ($0.givesAccess || $0.isInBillingRetry || !shown.givesAccess)
+            }
+            guard shown.source != .grant, !isTold else { continue }
             held.append(
                 Held(
                     entitlementID: shown.id, givesAccess: shown.givesAccess || shown.state == .unconfirmed,

@@ -19,7 +19,8 @@ public struct WebCheckout: Sendable {
     /// Where it leads somebody who changes their mind; `nil`: what the server is configured with.
     public var cancelURL: URL?
     /// Whether the App Store's sheet stays shut while nobody can say what the customer bought on the web: the server has never
-    /// answered this device about them, and cannot be asked now (``PurchaseError/Reason/ownershipUnknown``).
+    /// answered this device about them, or not since what they have from the web was to be renewed, and cannot be asked now
+    /// (``PurchaseError/Reason/ownershipUnknown``).
     ///
     /// Whoever subscribed on the web, has a new phone and buys while your server is away is charged twice unless this is `true`;
     /// then nobody who is new can buy anything until the server is back. `false` unless told.

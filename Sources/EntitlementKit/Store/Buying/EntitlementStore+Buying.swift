@@ -25,7 +25,7 @@ extension EntitlementStore {
     /// unfinished, is told before a page or a sheet opens (``PurchaseError/Reason/alreadyOwned``,
     /// ``PurchaseError/Reason/inBillingRetry``, ``PurchaseError/Reason/checkoutUnfinished``,
     /// ``PurchaseError/Reason/purchasePending``). Where the server cannot be reached, what it told last counts; where it has never
-    /// told this device anything of the customer, nobody knows, and ``WebCheckout/refusesUnknownOwnership`` says whether the App
+    /// told this device anything of the customer, or nothing since a subscription of the web was to be renewed, nobody knows, and ``WebCheckout/refusesUnknownOwnership`` says whether the App
     /// Store's sheet opens then. A change of plan within one subscription group is the App Store's, and is let
     /// through to it; so is a product without end for somebody who subscribes in the App Store.
     ///
@@ -95,12 +95,14 @@ extension EntitlementStore {
             // Where nothing is sold but here, what is known here is all there is.
             let mayBeElsewhere = server != nil && (configuration.webCheckout != nil || !checkouts.isEmpty)
             if mayBeElsewhere, purchases[productID]?.hasLooked != true { _ = await lookAgain(before: productID) }
+            if let error = await obstacle(to: productID, isOnWeb: false) { return .failed(error) }
             if isOwnershipUnknown {
-                let detail =
-                    "the server has not answered about this customer on this device yet, and cannot be asked now"
+                let detail = """
+                    the server has not answered about this customer on this device yet, or not since a subscription of \
+                    the web was to be renewed, and cannot be asked now
+                    """
                 return .failed(PurchaseError(.ownershipUnknown, of: productID, detail: detail))
             }
-            if let error = await obstacle(to: productID, isOnWeb: false) { return .failed(error) }
         }
         do {
             // The store signs it into the transaction, so that it is the customer's on every device at once.
