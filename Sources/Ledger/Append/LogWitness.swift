@@ -18,9 +18,17 @@ package struct LostEnd: Sendable, Hashable {
 
 /// The furthest event that one instance has seen in the log, and whether the log was found without it.
 struct WitnessedEnd: Sendable, Hashable {
+    /// How many events are remembered until the log is asked about them, which is each two seconds.
+    static let limit = 4096
+
     private(set) var furthest = EventMark.none
+    /// What was furthest before others have appended: whether what is furthest now goes on from it, only the log says.
+    private var unproven: [EventMark] = []
     /// Gone by what a batch said, and not told yet.
     private var lost: EventMark?
+
+    /// What the log is to be asked about.
+    var marks: [EventMark] { unproven + [furthest] }
 
     /// Takes note of a committed batch.
     ///
@@ -30,9 +38,10 @@ struct WitnessedEnd: Sendable, Hashable {
         let passes = base.position < furthest.position && end.position > furthest.position
         let replaces = [base, end].contains { $0.position == furthest.position && $0 != furthest }
         if passes || replaces {
-            lost = lost ?? furthest
+            lose(furthest)
             furthest = end
         } else if end.position > furthest.position {
+            if base != furthest { doubt(furthest) }
             furthest = end
         }
     }
@@ -40,19 +49,30 @@ struct WitnessedEnd: Sendable, Hashable {
     /// Takes note of what the log says.
     ///
     /// - Parameters:
-    ///   - asked: the furthest event when the log was asked.
-    ///   - isHeld: whether the log holds it.
+    ///   - asked: ``marks``, when the log was asked.
+    ///   - held: those of them that the log holds.
     ///   - head: where the log ends.
     /// - Returns: what was lost since the last time.
-    mutating func settle(_ asked: EventMark, isHeld: Bool, head: EventMark) -> LostEnd? {
+    mutating func settle(_ asked: [EventMark], held: Set<EventMark>, head: EventMark) -> LostEnd? {
         defer { lost = nil }
-        if isHeld {
-            if head.position > furthest.position { furthest = head }
-        } else {
-            lost = lost ?? asked
-            if furthest == asked { furthest = head }
+        let told = Set(asked)
+        unproven.removeAll { told.contains($0) }
+        for mark in asked where !held.contains(mark) { lose(mark) }
+        if told.contains(furthest), !held.contains(furthest) {
+            furthest = head
+        } else if head.position > furthest.position {
+            if !told.contains(furthest) { doubt(furthest) }
+            furthest = head
         }
         return lost.map { LostEnd(known: $0, head: head) }
+    }
+
+    private mutating func lose(_ mark: EventMark) {
+        if mark.position > lost?.position ?? 0 { lost = mark }
+    }
+
+    private mutating func doubt(_ mark: EventMark) {
+        if mark != .none, unproven.count < Self.limit { unproven.append(mark) }
     }
 }
 
@@ -71,18 +91,23 @@ package final class LogWitness: Sendable {
     ///
     /// - Returns: what was lost since the last look; `nil`: nothing.
     package func look(through pool: PostgresPool) async throws -> LostEnd? {
-        let asked = state.withLock(\.furthest)
-        let row = try await pool.run(doing: "looking where the log ends") { connection in
-            try connection.query(
+        let asked = state.withLock(\.marks)
+        let (head, held) = try await pool.run(doing: "looking where the log ends") { connection in
+            let rows = try connection.query(
                 """
-                SELECT position, hash, $2 = 0 OR EXISTS (
-                    SELECT FROM event WHERE event.ledger_id = $1 AND event.position = $2 AND event.hash = $3)
-                FROM ledger_head WHERE ledger_id = $1
-                """, [.int(ledgerID), .int(asked.position), .bytes(asked.hash.bytes)]
-            ).first
+                SELECT head.position, head.hash, asked.position, asked.hash
+                FROM ledger_head AS head
+                LEFT JOIN unnest($2::bigint[], $3::bytea[]) AS asked (position, hash) ON asked.position = 0 OR EXISTS (
+                    SELECT FROM event WHERE event.ledger_id = $1 AND event.position = asked.position
+                    AND event.hash = asked.hash)
+                WHERE head.ledger_id = $1
+                """,
+                [.int(ledgerID), .intArray(asked.map(\.position)), .bytesArray(asked.map(\.hash.bytes))]
+            ).rows
+            guard let first = rows.first else { throw Statements.missingHead }
+            let held = try rows.compactMap { try $0.optionalInt(2) == nil ? nil : EventMark($0, 2) }
+            return (try EventMark(first, 0), Set(held))
         }
-        guard let row else { throw Statements.missingHead }
-        let (head, isHeld) = (try EventMark(row, 0), try row.bool(2))
-        return state.withLock { $0.settle(asked, isHeld: isHeld, head: head) }
+        return state.withLock { $0.settle(asked, held: held, head: head) }
     }
 }

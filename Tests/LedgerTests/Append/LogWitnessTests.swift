@@ -29,18 +29,42 @@ struct LogWitnessTests {
         for (base, end) in noted { witnessed.note(base: mark(base), end: mark(end)) }
         #expect(witnessed.furthest == mark(furthest))
         let head = mark(furthest)
-        let told = witnessed.settle(witnessed.furthest, isHeld: true, head: head)
+        let told = witnessed.settle(witnessed.marks, held: Set(witnessed.marks), head: head)
         #expect(told == lost.map { LostEnd(known: mark($0), head: head) })
-        #expect(witnessed.settle(head, isHeld: true, head: head) == nil)
+        #expect(witnessed.settle([head], held: [head], head: head) == nil)
+    }
+
+    @Test("what others have appended past is looked for, too", arguments: [false, true])
+    func passedByOthers(isLost: Bool) {
+        var witnessed = WitnessedEnd()
+        witnessed.note(base: .none, end: Self.mark(6))
+        witnessed.note(base: Self.mark(8, isOther: isLost), end: Self.mark(9, isOther: isLost))
+        witnessed.note(base: Self.mark(9, isOther: isLost), end: Self.mark(10, isOther: isLost))
+        #expect(witnessed.marks == [Self.mark(6), Self.mark(10, isOther: isLost)])
+        let head = Self.mark(12, isOther: isLost)
+        let held = Set(witnessed.marks.dropFirst(isLost ? 1 : 0))
+        let told = witnessed.settle(witnessed.marks, held: held, head: head)
+        #expect(told == (isLost ? LostEnd(known: Self.mark(6), head: head) : nil))
+        #expect(witnessed.marks == [head])
+    }
+
+    @Test("no more is remembered than the limit")
+    func limit() {
+        var witnessed = WitnessedEnd()
+        for number in Int64(1)...5000 {
+            let ends = [2 * number, 2 * number + 1].map { EventMark(position: $0, hash: .zero) }
+            witnessed.note(base: ends[0], end: ends[1])
+        }
+        #expect(witnessed.marks.count == WitnessedEnd.limit + 1)
     }
 
     @Test("what is noted while the log is asked is looked for the next time")
     func meanwhile() {
         var witnessed = WitnessedEnd()
         witnessed.note(base: .none, end: Self.mark(6))
-        let asked = witnessed.furthest
+        let asked = witnessed.marks
         witnessed.note(base: Self.mark(6), end: Self.mark(7))
-        #expect(witnessed.settle(asked, isHeld: true, head: Self.mark(6)) == nil)
+        #expect(witnessed.settle(asked, held: Set(asked), head: Self.mark(6)) == nil)
         #expect(witnessed.furthest == Self.mark(7))
     }
 
@@ -75,6 +99,15 @@ struct LogWitnessTests {
         try await end.restore(by: owner)
         for number in 0..<9 { _ = try await writer.append(.grant("anew \(number)", of: "pro", to: "ann")) }
         #expect(try await look() == [7, 10])
+        #expect(try await look() == [])
+        // Others go on behind the loss, and this instance after them, before anybody looks.
+        _ = try await writer.append(.grant("gone", of: "pro", to: "ann"))
+        try await end.restore(by: owner)
+        let others = LedgerWriter(
+            pool: ledger.database.pool(), now: { Timestamp(milliseconds: Int64(1_800_000_000_000)) })
+        for number in 0..<12 { _ = try await others.append(.grant("by others \(number)", of: "pro", to: "ann")) }
+        _ = try await writer.append(.grant("after them", of: "pro", to: "ann"))
+        #expect(try await look() == [11, 14])
         #expect(try await look() == [])
     }
 }
