@@ -49,10 +49,11 @@ struct ConsoleStage {
         _ installation: Installation, sign: @escaping @Sendable (StoreNotification) throws -> String,
         _ play: (ConsoleStage) async throws -> Void
     ) async throws {
-        let admin = try await installation.adminKey()
-        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let service = try await ServiceProcess.start(installation)
         defer { service.stop() }
+        // Beside the service, so that neither has to start PostgreSQL and end it.
+        let admin = try await installation.adminKey()
+        try await installation.rightful("catalog", "apply", installation.catalogFile.path())
         let browser = try await Browser.start()
         let stage = ConsoleStage(
             installation: installation, service: service, browser: browser,
