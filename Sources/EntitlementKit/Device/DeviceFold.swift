@@ -133,20 +133,15 @@ struct DeviceFold: Sendable {
         return Set(told.compactMap(\.originalTransactionID)).union(own.keys)
     }
 
-    /// Whether something of the web was to be charged again since the server was last asked, however long that is ago.
-    func awaitsWebRenewal(at now: Timestamp) -> Bool {
-        PeriodExtension.all(
-            of: facts, current: [:], serverConfirmedAt: serverConfirmedAt, leeway: Self.longestUnheard
-        ).contains { $0.isOfWeb && !$0.answers(at: now).isEmpty }
-    }
-
-    /// A hundred years, in milliseconds.
-    private static let longestUnheard: Int64 = 36_525 * 86_400_000
-
     /// Whether the server tells anything of an original; `nil` where it does not tell of all.
     func knowsOriginal(_ id: String?) -> Bool? {
         guard hasAllFacts, let id else { return nil }
         return facts.originals[id] != nil
+    }
+
+    /// The subscriptions that give access beyond their end for now, of those that somebody has confirmed of late.
+    func prolonged(at now: Timestamp, bound: Int64?) -> [PeriodExtension] {
+        extensions.filter { isConfirmed(confirmedAt[$0.originalTransactionID], at: now, bound: bound) }
     }
 
     private func isConfirmed(_ instant: Timestamp?, at now: Timestamp, bound: Int64?) -> Bool {
@@ -187,8 +182,8 @@ struct DeviceFold: Sendable {
     }
 
     private func toldEntitlements(at now: Timestamp, bound: Int64?) -> [Entitlement] {
-        let facts = facts(at: now, bound: bound)
-        let renewing = facts.renewing(at: now)
+        let (facts, prolonged) = (facts(at: now, bound: bound), prolonged(at: now, bound: bound))
+        let renewing = facts.renewing(at: now, prolonged)
         func entitlement(_ answer: EntitlementAnswer, _ state: Entitlement.State? = nil) -> Entitlement {
             Entitlement(answer, facts, state: state, renewing[answer.entitlementID] ?? [])
         }
@@ -199,7 +194,7 @@ struct DeviceFold: Sendable {
                 shown[id] = confirmed[id].flatMap { $0.givesAccess ? $0 : nil } ?? entitlement.unconfirmed
             }
         }
-        for period in extensions where isConfirmed(confirmedAt[period.originalTransactionID], at: now, bound: bound) {
+        for period in prolonged {
             for answer in period.answers(at: now) {
                 let entitlement = entitlement(answer, period.state).goingOn(until: period.ends.date)
                 shown[entitlement.id] = shown[entitlement.id].map { $0.givesAccess ? $0 : entitlement } ?? entitlement

@@ -91,3 +91,15 @@ struct PeriodExtension: Sendable {
             ? facts.answers(at: begins).filter { $0.givesAccess && $0.reading.reason == .renewalPending } : []
     }
 }
+
+extension DeviceFold {
+    /// Whether something of the web was to be charged again since the server was last asked, however long that is ago.
+    func awaitsWebRenewal(at now: Timestamp) -> Bool {
+        PeriodExtension.all(
+            of: facts, current: [:], serverConfirmedAt: serverConfirmedAt, leeway: Self.longestUnheard
+        ).contains { $0.isOfWeb && !$0.answers(at: now).isEmpty }
+    }
+
+    /// A hundred years, in milliseconds.
+    private static let longestUnheard: Int64 = 36_525 * 86_400_000
+}

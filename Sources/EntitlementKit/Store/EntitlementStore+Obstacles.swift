@@ -124,13 +124,15 @@ extension EntitlementStore {
     /// What was given by hand costs nobody anything.
     private func held(_ entitlementIDs: [String]) -> [Held] {
         let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
-        let facts = fold.facts(at: now, bound: bound)
+        let (facts, prolonged) = (fold.facts(at: now, bound: bound), fold.prolonged(at: now, bound: bound))
         var held: [Held] = []
         for (id, state) in facts.originals {
             var alone = facts
             (alone.originals, alone.grants) = ([id: state], [])
             let kinds = state.transactions.compactMap(\.fact.kind)
-            for answer in alone.answers(at: now) where entitlementIDs.contains(answer.entitlementID) {
+            // What goes on beyond its end has run out by the facts alone.
+            let beyond = prolonged.filter { $0.originalTransactionID == id }.flatMap { $0.answers(at: now) }
+            for answer in alone.answers(at: now) + beyond where entitlementIDs.contains(answer.entitlementID) {
                 held.append(
                     Held(
                         entitlementID: answer.entitlementID, givesAccess: answer.givesAccess,
@@ -142,7 +144,7 @@ extension EntitlementStore {
                             : answer.until != nil && !facts.isCharged(answer.reading, at: now)))
             }
         }
-        // Where the facts are not at hand, and what goes on beyond its end for now.
+        // Where the facts are not at hand.
         for shown in fold.entitlements(at: now, bound: bound) where entitlementIDs.contains(shown.id) {
             let isTold = held.contains {
                 $0.entitlementID == shown.id && ($0.givesAccess || $0.isInBillingRetry || !shown.givesAccess)

@@ -79,6 +79,46 @@ struct RenewingBesideTests {
         #expect(held.alsoRenews.map(\.originalTransactionID) == situation.beside.compactMap { ids[$0] })
         #expect(held.alsoRenews.allSatisfy { $0.productID == "monthly" && $0.until != nil })
     }
+
+    @Test("so is what the App Store still lists beyond its end, and is to charge for")
+    func storeBeyondEnd() async throws {
+        let rig = KitRig.web(Payer())
+        await rig.launch()
+        rig.server.subscribe("apple:A")
+        let bought = Statements.transaction("1", from: 0.5, until: 20)
+        rig.device.edit {
+            $0.subscriptions = [
+                SubscriptionStatement(
+                    transaction: bought, renewal: Statements.renewal(original: "1", signed: 0.6))
+            ]
+        }
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        rig.device.edit { $0.current = [bought] }
+        rig.clock.advance(days: 19.2)
+        let held = try #require(await rig.store.refresh()["premium"])
+        #expect(held.source == .webCheckout)
+        #expect(held.alsoRenews.map(\.originalTransactionID) == ["1"])
+        #expect(held.alsoRenews.first?.until.map { $0 > Statements.date(20.2) } == true)
+    }
+
+    @Test("so is the web's, whose period ended while the server is away", arguments: [31.01, 31.5, 31.9, 32.1])
+    func webBeyondEnd(day: Double) async throws {
+        let rig = KitRig.web(Payer())
+        await rig.launch()
+        rig.server.subscribe("apple:A")
+        rig.device.edit { $0.all = [Statements.transaction("1", from: 0.5, until: 300)] }
+        rig.clock.advance(days: 29.9)
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: day - 30.9)
+        let held = try #require(await rig.store.refresh()["premium"])
+        #expect(held.source == .appStore)
+        let beside = day < 32 ? [Statements.date(32)] : []
+        #expect(held.alsoRenews.map(\.until) == beside)
+        #expect(held.alsoRenews.allSatisfy { $0.source == .webCheckout })
+    }
 }
 
 extension ScriptedServer {
