@@ -62,8 +62,13 @@ struct PreviewTests {
         await device.refund("monthly")
         await device.set(.succeeds)
         _ = await store.purchase("lifetime")
-        clock.advance(days: 1)
-        await device.refund("lifetime")
+        for share in [0.4, 1] {
+            clock.advance(days: 1)
+            await device.refund("lifetime", percentage: share < 1 ? share * 100 : nil)
+            await eventually("refunded") {
+                await store.history().first { $0.productID == "lifetime" }?.revokedShare == share
+            }
+        }
         await eventually("refunded") { await !store.current.givesAccess(to: "forever") }
         #expect(await store.current["forever"]?.expirationReason == .refunded)
         await store.stop()

@@ -66,14 +66,16 @@ extension PurchaseRecord {
         _ fact: TransactionFact, source: Entitlement.Source = .appStore, quantity: Int, isSynced: Bool,
         appAccountToken: String?
     ) {
+        let revocation = ToldRevocation(fact.revocation)
         self.init(
             transactionID: fact.transactionID, originalTransactionID: fact.originalTransactionID,
             productID: fact.productID, kind: fact.kind?.raw, purchaseDate: fact.purchaseDate.date,
-            expiresDate: fact.expiresDate?.date, revocationDate: fact.revocation?.date.date,
+            expiresDate: fact.expiresDate?.date, revocationDate: revocation?.date,
             isRenewal: fact.reason == .known(.renewal), isUpgraded: fact.isUpgraded,
             ownership: fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
             offer: fact.offer.map { PurchaseOffer($0) }, quantity: quantity, isSynced: isSynced,
-            source: source, appAccountToken: appAccountToken.flatMap { UUID(uuidString: $0) })
+            source: source, appAccountToken: appAccountToken.flatMap { UUID(uuidString: $0) },
+            revocationType: revocation?.type, revocationPercentage: revocation?.percentage)
     }
 }
 

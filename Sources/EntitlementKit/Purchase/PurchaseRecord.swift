@@ -1,3 +1,4 @@
+import EntitlementCore
 public import Foundation
 
 /// The offer something was bought under.
@@ -40,8 +41,16 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     public let purchaseDate: Date
     /// `nil` for what does not end.
     public let expiresDate: Date?
-    /// When it was refunded or taken back.
+    /// When it was refunded, wholly or in part, or taken back.
+    ///
+    /// `nil`: it was not. ``revokedShare`` says how much of it was.
     public let revocationDate: Date?
+    /// How it was taken back, in Apple's word, such as `REFUND_FULL`, `REFUND_PRORATED` (a part of the price) and
+    /// `FAMILY_REVOKE`; `nil` where it was not, or nobody said.
+    public let revocationType: String?
+    /// How much of the price went back, of all that were bought at once, in per cent: 40 is 40 %; `nil` where nothing did, or
+    /// nobody said.
+    public let revocationPercentage: Double?
     /// Whether it renewed what was bought before.
     public let isRenewal: Bool
     /// Whether a later purchase took its place at once.
@@ -60,6 +69,18 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
     /// The account token it was bought with; `nil` where it bears none, and where only the server knows of it.
     public let appAccountToken: UUID?
 
+    /// How much of it was taken back, from 0 (nothing) to 1 (all): of three bought at once of which one was refunded, a third.
+    ///
+    /// `nil`: a part, and nobody said how large it is.
+    public var revokedShare: Double? {
+        guard revocationDate != nil else { return 0 }
+        let thousandths = revocationPercentage.flatMap { Int64(exactly: ($0 * 1000).rounded()) }
+        let revocation = Revocation(
+            date: .earliest, kind: revocationType.map { Known($0) }, percentage: thousandths)
+        guard revocation.isPart else { return 1 }
+        return revocationPercentage.flatMap { (0...100).contains($0) ? $0 / 100 : nil }
+    }
+
     /// Whether it was a free trial.
     public var isTrial: Bool { offer?.isTrial ?? false }
 
@@ -68,7 +89,8 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
         transactionID: String, originalTransactionID: String, productID: String, kind: String?, purchaseDate: Date,
         expiresDate: Date?, revocationDate: Date?, isRenewal: Bool, isUpgraded: Bool,
         ownership: Entitlement.Ownership, offer: PurchaseOffer?, quantity: Int = 1, isSynced: Bool,
-        source: Entitlement.Source = .appStore, appAccountToken: UUID? = nil
+        source: Entitlement.Source = .appStore, appAccountToken: UUID? = nil, revocationType: String? = nil,
+        revocationPercentage: Double? = nil
     ) {
         self.transactionID = transactionID
         self.originalTransactionID = originalTransactionID
@@ -85,5 +107,7 @@ public struct PurchaseRecord: Sendable, Hashable, Identifiable {
         self.isSynced = isSynced
         self.source = source
         self.appAccountToken = appAccountToken
+        self.revocationType = revocationType
+        self.revocationPercentage = revocationPercentage
     }
 }

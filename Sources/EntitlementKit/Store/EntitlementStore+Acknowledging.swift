@@ -5,8 +5,9 @@ extension EntitlementStore {
     /// The purchases of ``EntitlementConfiguration/acknowledgedKinds`` that your app is yet to grant, now and from now on.
     ///
     /// Each is verified and on disk. It comes again at every launch and login until it is acknowledged, once more when it was
-    /// refunded (``PurchaseRecord/revocationDate``), and when the store has taken that refund back: what comes last of a
-    /// transaction says whether it is to be granted. Your app may die between granting and acknowledging: grant by
+    /// refunded (``PurchaseRecord/revocationDate``), when more of it was (``PurchaseRecord/revocationPercentage``), and when the
+    /// store has taken that refund back: what comes last of a transaction says how much of it is to be granted
+    /// (``PurchaseRecord/revokedShare``). Your app may die between granting and acknowledging: grant by
     /// ``PurchaseRecord/transactionID``, so that what comes twice counts once.
     ///
     /// What was bought with the account token of somebody else than who is logged in comes when they are. While nobody is
@@ -32,7 +33,7 @@ extension EntitlementStore {
     }
 
     private func wasTold(_ record: PurchaseRecord) -> Bool {
-        toldPurchases[record.transactionID] == (record.revocationDate != nil)
+        toldPurchases[record.transactionID] == .some(ToldRevocation(record))
     }
 
     private func removePurchaseListener(_ number: Int) { purchaseListeners.remove(number) }
@@ -41,13 +42,13 @@ extension EntitlementStore {
     ///
     /// From then on it does not come again, and is finished once the server holds it.
     ///
-    /// - Returns: whether that is on disk. It is not where the disk fails, nor where the purchase was refunded meanwhile, or
-    ///   that refund taken back: then it comes once more.
+    /// - Returns: whether that is on disk. It is not where the disk fails, nor where the purchase was refunded meanwhile, more
+    ///   of it was, or that refund taken back: then it comes once more.
     @discardableResult
     public func acknowledge(_ purchase: PurchaseRecord) async -> Bool {
         await ready()
         guard let transaction = ledger.book.transactions[purchase.transactionID],
-            (transaction.payload.revocation == nil) == (purchase.revocationDate == nil)
+            ToldRevocation(transaction) == ToldRevocation(purchase)
         else { return false }
         ledger.book.acknowledge(transaction)
         disk.note(.statements)
@@ -86,7 +87,7 @@ extension EntitlementStore {
         // Not before it is on disk: what is granted must not be forgotten.
         guard !disk.outdated.contains(.statements) else { return }
         for record in unacknowledged where !wasTold(record) {
-            toldPurchases[record.transactionID] = record.revocationDate != nil
+            toldPurchases[record.transactionID] = .some(ToldRevocation(record))
             purchaseListeners.send(record)
         }
     }

@@ -47,8 +47,8 @@ public actor EntitlementStore {
     var stateListeners = Listeners<Entitlements>()
     var syncListeners = Listeners<SyncEvent>()
     var purchaseListeners = Listeners<PurchaseRecord>()
-    /// What listeners were told of last about each transaction: its refund, or the purchase.
-    var toldPurchases: [String: Bool] = [:]
+    /// What listeners were told of last about each transaction: its refund, or, as `nil`, the purchase.
+    var toldPurchases: [String: ToldRevocation?] = [:]
     weak var syncDelegate: (any EntitlementSyncDelegate)?
 
     private var observer: Task<Void, Never>?

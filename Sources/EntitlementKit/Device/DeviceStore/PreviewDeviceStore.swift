@@ -21,6 +21,7 @@ public actor PreviewDeviceStore: DeviceStore {
         var until: Date?
         var offer: SubscriptionOffer?
         var revokedAt: Date?
+        var revokedPercentage: Double?
         var options: StorePurchaseOptions
         /// Apple's number for the offer's type.
         var offerType = 1
@@ -79,9 +80,11 @@ public actor PreviewDeviceStore: DeviceStore {
     }
 
     /// The last purchase of a product is refunded.
-    public func refund(_ productID: String) {
+    ///
+    /// - Parameter percentage: how much of the price goes back, in all, in per cent; `nil`: all of it.
+    public func refund(_ productID: String, percentage: Double? = nil) {
         guard let index = rows.lastIndex(where: { $0.product.id == productID }) else { return }
-        rows[index].revokedAt = clock.now()
+        (rows[index].revokedAt, rows[index].revokedPercentage) = (clock.now(), percentage)
         tell(rows[index])
     }
 
@@ -144,6 +147,11 @@ public actor PreviewDeviceStore: DeviceStore {
         ]
         members["expiresDate"] = row.until.map(milliseconds)
         members["revocationDate"] = row.revokedAt.map(milliseconds)
+        if row.revokedAt != nil {
+            let thousandths = row.revokedPercentage.flatMap { Int64(exactly: ($0 * 1000).rounded()) }
+            members["revocationType"] = .string(thousandths == nil ? "REFUND_FULL" : "REFUND_PRORATED")
+            members["revocationPercentage"] = .int(thousandths ?? 100_000)
+        }
         members["appAccountToken"] = row.options.appAccountToken.map { .string($0.uuidString.lowercased()) }
         if let offer = row.offer {
             members["offerType"] = .int(Int64(row.offerType))

@@ -62,15 +62,18 @@ struct StatementBook: Sendable {
     mutating func join(_ transaction: DeviceTransaction, isUnfinished: Bool = false) -> Learning {
         let id = transaction.payload.transactionID
         guard let known = transactions[id] else {
-            guard isUnfinished || letGo[id] != transaction.mark else { return .nothing }
+            let mark = letGo[id]
+            guard isUnfinished || mark != transaction.mark else { return .nothing }
+            // How much of it was refunded when the app acknowledged it is not known any more.
+            if let mark, mark != transaction.mark { acknowledged[id] = nil }
             letGo[id] = nil
             transactions[id] = transaction
             return .news
         }
         guard known.precedes(transaction) else { return .nothing }
         transactions[id] = transaction
-        // The app is to be told of a refund, and of one that was taken back, whatever it has acknowledged before.
-        if acknowledged[id] != nil, (known.payload.revocation == nil) != (transaction.payload.revocation == nil) {
+        // The app is to be told of a refund, of a larger one, and of one that was taken back, whatever it has acknowledged before.
+        if acknowledged[id] != nil, ToldRevocation(known) != ToldRevocation(transaction) {
             acknowledged[id] = Acknowledgement(at: transaction, .withdrawn)
         }
         return known.contentHash == transaction.contentHash ? .newerDate : .news
