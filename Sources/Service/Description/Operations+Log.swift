@@ -97,14 +97,18 @@ extension APIOperation {
 
     static let listEvents = APIOperation(
         "listEvents", .log, "List events",
-        "The log as a cursor feed. To a key of one environment or app a page may be short or empty while `has_more` is `true`: go on "
-            + "with `next_after` for as long as it is. Beyond the end of the log there is an empty page: where `Ledger-Position` stays "
-            + "less than `after`, the log has lost events, as by a restored backup, and what takes their place would be passed over.",
+        "The log as a cursor feed. A transaction comes as often as somebody states it, such as a device and the store: "
+            + "count what is used up by `transaction_id`. To a key of one environment or app a page may be short or empty "
+            + "while `has_more` is `true`: go on with `next_after` for as long as it is. Beyond the end of the log there is an "
+            + "empty page: where `Ledger-Position` stays less than `after`, the log has lost events, as by a restored backup, "
+            + "and what takes their place would be passed over.",
         [.after, .limit],
         answer: .document(ListDocument<EventDocument>.self, Example.events))
 
     static let readEvent = APIOperation(
-        "readEvent", .log, "Read an event", "One event with its evidence: the signed bytes, and what they say.",
+        "readEvent", .log, "Read an event",
+        "One event with its evidence: the signed bytes, and what they say. How many were bought at once stands there alone, as "
+            + "`quantity` in the transaction that the App Store has signed.",
         [.eventPosition],
         answer: .document(EventDocument.self, Example.event), codes: [.notFound])
 
