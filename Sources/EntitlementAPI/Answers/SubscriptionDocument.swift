@@ -55,6 +55,39 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         }
     }
 
+    /// Something that was bought and has no period, such as coins, which are used up.
+    package struct Purchase: Codable, Hashable, Sendable {
+        package let productID: String
+        package let transactionID: String
+        package let purchasedAt: Timestamp
+        @Nullable package private(set) var revokedAt: Timestamp?
+        /// Whether only a part of what was paid for it was given back.
+        package let isRefundedInPart: Bool
+        package let ownership: OwnershipWord
+        /// Whose it is at `at`; `null` when nobody has claimed it, or the customer was erased.
+        @Nullable package private(set) var customerID: String?
+
+        package init(_ fact: TransactionFact, customerID: String?) {
+            productID = fact.productID
+            transactionID = fact.transactionID
+            purchasedAt = fact.purchaseDate
+            isRefundedInPart = fact.revocation?.isPart ?? false
+            ownership = fact.ownership == .known(.familyShared) ? .familyShared : .purchased
+            _revokedAt = Nullable(wrappedValue: fact.revocation?.date)
+            _customerID = Nullable(wrappedValue: customerID)
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case ownership
+            case productID = "product_id"
+            case transactionID = "transaction_id"
+            case purchasedAt = "purchased_at"
+            case revokedAt = "revoked_at"
+            case isRefundedInPart = "refunded_in_part"
+            case customerID = "customer_id"
+        }
+    }
+
     /// What ends a period.
     package enum EndWord: String, Codable, Hashable, Sendable, CaseIterable {
         case expiry
@@ -114,10 +147,12 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
     package let isPaused: Bool
     package let claimed: Bool
     package let periods: [Period]
+    /// What was bought and has no period: the catalog does not say for how long it runs, or another one leaves nothing of it.
+    package let withoutPeriod: [Purchase]
 
     package init(
         originalTransactionID: String, environment: StoreEnvironment, at: Timestamp, knownAt: Int64,
-        standing: Standing?, isClaimed: Bool, periods: [Period]
+        standing: Standing?, isClaimed: Bool, periods: [Period], withoutPeriod: [Purchase]
     ) {
         self.originalTransactionID = originalTransactionID
         self.environment = environment
@@ -126,6 +161,7 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         foldVersion = OriginalState.foldVersion
         claimed = isClaimed
         self.periods = periods
+        self.withoutPeriod = withoutPeriod
         _state = Nullable(wrappedValue: standing?.state)
         _productID = Nullable(wrappedValue: standing?.productID)
         _willRenew = Nullable(wrappedValue: standing?.willRenew)
@@ -144,5 +180,6 @@ package struct SubscriptionDocument: Codable, Hashable, Sendable, NamedDocument 
         case renewsAs = "renews_as"
         case awaitsConsent = "awaits_consent"
         case isPaused = "paused"
+        case withoutPeriod = "without_period"
     }
 }

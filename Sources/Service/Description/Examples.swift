@@ -91,7 +91,8 @@ enum Example {
          "periods":[{"product_id":"com.example.pro.yearly","transaction_ids":["2000000123456790"],
           "starts_at":"2026-01-01T00:00:00.000Z","ends_at":"2027-01-01T00:00:00.000Z",
           "expires_at":"2027-01-01T00:00:00.000Z","ended_by":"expiry","revoked_at":null,"refunded_in_part":false,
-          "ownership":"purchased","offer":null,"customer_id":"c-1","positions":[15],"needs_store_check":false}]}
+          "ownership":"purchased","offer":null,"customer_id":"c-1","positions":[15],"needs_store_check":false}],
+         "without_period":[]}
         """
 
     static let storeCheck = """

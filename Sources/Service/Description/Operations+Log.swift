@@ -4,7 +4,8 @@ import EntitlementAPI
 extension APIOperation {
     static let readSubscription = APIOperation(
         "readSubscription", .purchases, "Read an original transaction",
-        "One original transaction: its periods, owners and state, claimed or not.",
+        "One original transaction: its periods, owners and state, claimed or not. What was bought and has no period, such as coins, is "
+            + "in `without_period`.",
         [.original, .environment, .at, .knownAt],
         answer: .document(SubscriptionDocument.self, Example.subscription), codes: [.notFound, .unprocessable])
 

@@ -49,12 +49,17 @@ extension SubscriptionFacts {
         at: Timestamp, ownedAt: Timestamp = .endless, knownAt position: Int64
     ) -> SubscriptionDocument {
         let periods = state.chains(catalog).flatMap(\.periods).sorted { $0.start < $1.start }
+        let paid = Set(periods.flatMap { $0.transactionIDs + [$0.fact.transactionID] })
+        let others = state.purchases(catalog).filter { !paid.contains($0.transactionID) }
+        func customerID(of fact: TransactionFact) -> String? {
+            ownership.owner(of: fact, at: ownedAt).flatMap { customerIDs[$0] }
+        }
         return SubscriptionDocument(
             originalTransactionID: key.originalTransactionID, environment: key.environment, at: at, knownAt: position,
             standing: standing(at: at), isClaimed: isClaimed(at: ownedAt),
-            periods: periods.map { period in
-                SubscriptionDocument.Period(
-                    period, customerID: ownership.owner(of: period.fact, at: ownedAt).flatMap { customerIDs[$0] })
+            periods: periods.map { SubscriptionDocument.Period($0, customerID: customerID(of: $0.fact)) },
+            withoutPeriod: others.sorted { $0.isBought(before: $1) }.map {
+                SubscriptionDocument.Purchase($0, customerID: customerID(of: $0))
             })
     }
 

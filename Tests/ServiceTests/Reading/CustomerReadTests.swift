@@ -49,7 +49,8 @@ struct CustomerReadTests {
                         "starts_at":"2026-01-01T00:00:00.000Z","ends_at":"2027-01-01T00:00:00.000Z",
                         "expires_at":"2027-01-01T00:00:00.000Z","ended_by":"expiry","revoked_at":null,
                         "refunded_in_part":false,"ownership":"purchased","offer":{"type":"introductory","discount":"free_trial"},
-                        "customer_id":"\(Purchase.customer)","positions":[3],"needs_store_check":false}]}
+                        "customer_id":"\(Purchase.customer)","positions":[3],"needs_store_check":false}],
+                        "without_period":[]}
                         """))
         let before = try await rig.get(path + "?at=2025-01-01T00:00:00Z").json
         #expect(before["state"] == .null)
@@ -61,6 +62,30 @@ struct CustomerReadTests {
         }
         let tooLong = "/v1/subscriptions/" + String(repeating: "1", count: 513)
         #expect(try await rig.get(tooLong).verdict == "400 malformed_request")
+    }
+
+    @Test("what is used up shows what was bought, when, whose it is, and its refund, at each time as it was known")
+    func usedUp() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        var coins = HeldTransaction(
+            id: "1", product: "com.example.coins", kind: "Consumable", from: 1, until: nil, signed: 1,
+            token: Purchase.customer)
+        try await rig.notify(coins, type: "ONE_TIME_CHARGE", uuid: "bought")
+        let bought = try await rig.head()
+        (coins.revoked, coins.signed) = (2, 2)
+        try await rig.notify(coins, type: "REFUND", uuid: "refunded")
+        for (known, revoked) in [(bought, "null"), (try await rig.head(), #""2026-01-03T00:00:00.000Z""#)] {
+            let answer = try await rig.get("/v1/subscriptions/1?known_at=\(known)").json
+            #expect(answer["periods"] == .array([]) && answer["product_id"] == .null, "\(answer)")
+            #expect(
+                try answer["without_period"]
+                    == WireValue(
+                        json: """
+                            [{"product_id":"com.example.coins","transaction_id":"1",
+                            "purchased_at":"2026-01-02T00:00:00.000Z","revoked_at":\(revoked),"refunded_in_part":false,
+                            "ownership":"purchased","customer_id":"\(Purchase.customer)"}]
+                            """))
+        }
     }
 
     @Test("a purchase that bears no identity is shown as unclaimed")
