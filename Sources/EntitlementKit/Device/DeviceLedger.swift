@@ -84,15 +84,14 @@ struct DeviceLedger: Sendable {
         return true
     }
 
-    /// Remembers that whoever is logged in has bought something here, where it does not say so itself; returns whether
+    /// Remembers that whoever was logged in has bought something here, where it does not say so itself; returns whether
     /// that is new.
-    mutating func noteBought(_ transaction: DeviceTransaction) -> Bool {
-        guard let identified, transaction.payload.appAccountToken == nil, !isBoughtByCustomer(transaction) else {
-            return false
-        }
-        bought.append(
-            PurchaseWhileLoggedIn(
-                customerID: identified, originalTransactionID: transaction.payload.originalTransactionID))
+    mutating func noteBought(_ transaction: DeviceTransaction, by buyer: CustomerID?) -> Bool {
+        guard let buyer, transaction.payload.appAccountToken == nil else { return false }
+        let row = PurchaseWhileLoggedIn(
+            customerID: buyer, originalTransactionID: transaction.payload.originalTransactionID)
+        guard !bought.contains(row) else { return false }
+        bought.append(row)
         bought.removeFirst(max(0, bought.count - Self.issuedLimit))
         return true
     }

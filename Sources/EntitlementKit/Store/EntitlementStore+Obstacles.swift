@@ -14,6 +14,8 @@ extension EntitlementStore {
         let beganAt: Timestamp
         /// The transactions that were known then.
         let known: Set<String>
+        /// Who was logged in; `nil`: nobody.
+        let buyer: CustomerID?
         var isOnWeb: Bool
         /// Whether this purchase has already asked the server and the store what the customer owns.
         var hasLooked = false
@@ -44,7 +46,7 @@ extension EntitlementStore {
         purchaseCount += 1
         let begun = PurchaseUnderWay(
             number: purchaseCount, begun: uptime, beganAt: now, known: Set(ledger.book.transactions.keys),
-            isOnWeb: isOnWeb)
+            buyer: ledger.identified, isOnWeb: isOnWeb)
         purchases[productID] = begun
         return begun
     }

@@ -69,7 +69,7 @@ extension EntitlementStore {
         }
         defer { endPurchase(begun, of: productID) }
         guard isOnWeb else {
-            return PurchaseReport(outcome: await buyInStore(productID, options), channel: .storeKit)
+            return PurchaseReport(outcome: await buyInStore(productID, options, begun), channel: .storeKit)
         }
         switch await buyOnWeb(productID, options) {
         case .ended(let outcome): return PurchaseReport(outcome: outcome, channel: .web)
@@ -84,12 +84,14 @@ extension EntitlementStore {
             }
             if purchases[productID]?.number == begun.number { purchases[productID]?.isOnWeb = false }
             return PurchaseReport(
-                outcome: await buyInStore(productID, options), channel: .storeKit, webUnavailability: why,
+                outcome: await buyInStore(productID, options, begun), channel: .storeKit, webUnavailability: why,
                 webDetail: detail)
         }
     }
 
-    private func buyInStore(_ productID: String, _ options: PurchaseOptions) async -> PurchaseOutcome {
+    private func buyInStore(
+        _ productID: String, _ options: PurchaseOptions, _ begun: PurchaseUnderWay
+    ) async -> PurchaseOutcome {
         guard await store.canMakePayments() else { return .failed(PurchaseError(.notAllowed, of: productID)) }
         if !options.evenIfOwned {
             // Where nothing is sold but here, what is known here is all there is.
@@ -112,6 +114,8 @@ extension EntitlementStore {
             let stated = StorePurchaseOptions(
                 appAccountToken: accountToken, quantity: options.quantity, offer: offer)
             await finishWhatWasBought(productID)
+            // What was looked at, and what is signed, is of whom it was to be sold to.
+            guard ledger.identified == begun.buyer else { return .failed(Self.changed(productID)) }
             return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
         } catch {
             return await taken(.failure(error), of: productID)
@@ -242,7 +246,8 @@ extension EntitlementStore {
             wasBoughtBefore = self.wasBoughtBefore(transaction, productID)
             // It has to be known before it is shown, and is on disk with it. Of what was bought before, nobody knows who was
             // logged in then.
-            if !wasBoughtBefore, ledger.noteBought(transaction) { disk.note(.identity) }
+            let buyer = purchases[productID].map(\.buyer) ?? ledger.identified
+            if !wasBoughtBefore, ledger.noteBought(transaction, by: buyer) { disk.note(.identity) }
         }
         let reading = StoreReading(origin: .delivery, transactions: [statement])
         guard let transaction = await receive(reading).first else {

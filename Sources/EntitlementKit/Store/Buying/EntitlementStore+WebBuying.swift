@@ -77,7 +77,7 @@ extension EntitlementStore {
         return Buyer(customerID: customerID, storeEnvironment: environment)
     }
 
-    private static func changed(_ productID: String) -> PurchaseError {
+    static func changed(_ productID: String) -> PurchaseError {
         PurchaseError(.customerChanged, of: productID, detail: "nothing was opened")
     }
 
