@@ -29,6 +29,19 @@ extension DeviceLedger {
         return .isOfOthers
     }
 
+    /// Whether an original transaction is of an Apple account that the store shows purchases of, as far as is known.
+    ///
+    /// Then the store by itself charges nobody twice for it. For what the server tells of another account this one would pay
+    /// once more.
+    func isOfThisStore(_ originalTransactionID: String) -> Bool {
+        let ids = book.transactions(of: originalTransactionID).map(\.payload.appTransactionID)
+        if ids.contains(where: { id in id.map { book.accounts?.contains($0) ?? true } ?? true }) { return true }
+        let here = book.accounts.map { $0.compactMap(CustomerID.ofAppTransaction) } ?? [appCustomer].compactMap(\.self)
+        let numbers = here.compactMap { memory?.answer.identities[$0.value] }
+        let told = memory?.facts?.originals[originalTransactionID]?.transactions ?? []
+        return told.contains { $0.fact.appTransaction.map { numbers.contains($0.number) } ?? false }
+    }
+
     /// Whether the server had answered about a transaction, as it reads now, before it last said what a customer holds.
     private func wasAnswered(_ transaction: DeviceTransaction, before memory: ServerMemory) -> Bool {
         guard hasAnswered(transaction),

@@ -115,6 +115,7 @@ extension EntitlementStore {
         let isInBillingRetry: Bool
         let isFromAppStore: Bool
         let productID: String?
+        let originalTransactionID: String?
         /// Whether the store sells the same again and again, such as a consumable.
         let isRepeatable: Bool
         /// Whether it has an end, and nothing goes on being charged for it but what the customer ends in the App Store.
@@ -139,7 +140,7 @@ extension EntitlementStore {
                     Held(
                         entitlementID: answer.entitlementID, givesAccess: answer.givesAccess,
                         isInBillingRetry: answer.state == .inBillingRetry, isFromAppStore: state.web == nil,
-                        productID: answer.reading.productID,
+                        productID: answer.reading.productID, originalTransactionID: id,
                         isRepeatable: kinds.contains { [.known(.consumable), .known(.nonRenewing)].contains($0) },
                         endsBesideAnother: state.web == nil
                             ? answer.reading.isSubscription || answer.until != nil
@@ -156,7 +157,7 @@ extension EntitlementStore {
                 Held(
                     entitlementID: shown.id, givesAccess: shown.givesAccess || shown.state == .unconfirmed,
                     isInBillingRetry: shown.state == .inBillingRetry, isFromAppStore: shown.source == .appStore,
-                    productID: shown.productID, isRepeatable: false,
+                    productID: shown.productID, originalTransactionID: shown.originalTransactionID, isRepeatable: false,
                     endsBesideAnother: shown.until != nil && (shown.source == .appStore || shown.willRenew == false)))
         }
         return held
@@ -169,7 +170,7 @@ extension EntitlementStore {
         let given = entitlements(of: productID)
         var paidFor: [Held] = []
         for held in held(given) where held.givesAccess || held.isInBillingRetry {
-            if !isOnWeb, held.isFromAppStore {
+            if !isOnWeb, held.isFromAppStore, held.originalTransactionID.map(ledger.isOfThisStore) ?? true {
                 guard let isStoresOwn = await isStoresOwnMatter(productID, held) else {
                     let detail = "the App Store did not say whether this is a change of plan within one group"
                     return PurchaseError(.network, of: productID, detail: detail)

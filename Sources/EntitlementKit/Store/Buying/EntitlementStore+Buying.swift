@@ -24,10 +24,11 @@ extension EntitlementStore {
     /// Nobody is charged twice: what is owned already, from either, or may still come from a page or a purchase that is
     /// unfinished, is told before a page or a sheet opens (``PurchaseError/Reason/alreadyOwned``,
     /// ``PurchaseError/Reason/inBillingRetry``, ``PurchaseError/Reason/checkoutUnfinished``,
-    /// ``PurchaseError/Reason/purchasePending``). Where the server cannot be reached, what it told last counts; where it has never
-    /// told this device anything of the customer, or nothing since a subscription of the web was to be renewed, nobody knows, and ``WebCheckout/refusesUnknownOwnership`` says whether the App
-    /// Store's sheet opens then. A change of plan within one subscription group is the App Store's, and is let
-    /// through to it; so is a product without end for somebody who subscribes in the App Store.
+    /// ``PurchaseError/Reason/purchasePending``). Where the server cannot be reached, what it told last counts; where it
+    /// has never told this device anything of the customer, or nothing since a subscription of the web was to be renewed,
+    /// nobody knows, and ``WebCheckout/refusesUnknownOwnership`` says whether the App Store's sheet opens then. A change of
+    /// plan within one subscription group is the App Store's, and is let through to it, unless it was bought with another
+    /// Apple account than the store shows; so is a product without end for somebody who subscribes in the App Store.
     ///
     /// - Parameters:
     ///   - productID: what is bought.
