@@ -6,6 +6,8 @@ package import Ledger
 package struct ClockWatch: Sendable {
     /// Between comparisons; appends compare the clocks besides.
     private static let interval = Duration.seconds(10)
+    /// Between looks whether this machine's clock was set, which is a reason to compare at once.
+    private static let lookInterval = Duration.milliseconds(500)
     /// Between lines of the log while they differ.
     private static let reportInterval = Duration.seconds(60)
 
@@ -58,8 +60,18 @@ package struct ClockWatch: Sendable {
                         [("ahead_seconds", .number(Double(ahead) / 1000))])
                 }
             }
-            try? await Task.sleep(for: Self.interval)
+            await pause()
         }
+    }
+
+    /// Until the clocks are to be compared again.
+    ///
+    /// A machine whose clock was set may have stood still and not have counted that, so that its count is what is wrong.
+    private func pause() async {
+        let start = ContinuousClock.now
+        repeat {
+            try? await Task.sleep(for: Self.lookInterval)
+        } while !Task.isCancelled && !clock.wasSet() && start.duration(to: .now) < Self.interval
     }
 
     /// How far the log's last event is dated after the present, as it is for ever after where a clock was ahead; 0 up to

@@ -35,9 +35,8 @@ struct ClockTests {
             for (number, draft) in drafts.enumerated() {
                 if number == 12 {
                     machine.error.store(error, ordering: .relaxed)
-                    // As the service does each few seconds: an append by itself notices a clock that is ahead, and one that
-                    // is behind only after some seconds.
-                    if error < 0 { try await clock.compare(through: pool) }
+                    // As the service does at once; until then the clock's error dates nothing.
+                    try await clock.compare(through: pool)
                 }
                 _ = try await writer.append(draft)
             }
@@ -69,7 +68,7 @@ struct ClockTests {
         let recordedAt = try await LedgerReader(pool: pool) { .earliest }.status().recordedAt
         for (behind, isHeard) in [(1500, true), (5000, true), (5001, false)] as [(Int64, Bool)] {
             let own = recordedAt.adding(milliseconds: -behind)
-            let clock = LedgerClock { own }
+            let clock = LedgerClock({ own }, elapsed: { 0 })
             let reader = LedgerReader(pool: pool, clock: clock)
             #expect(clock.now() == own)
             let customer = try #require(CustomerID("nobody"))
@@ -113,12 +112,14 @@ struct ClockTests {
         #expect(clocks.allSatisfy { $0.skewMilliseconds == 0 }, "neither counts as wrong")
     }
 
-    @Test("a clock that was set back dates nothing more than 3 s before its commit, whoever compares it")
-    func setBack() async throws {
+    @Test("a machine that stood still and did not count that dates nothing more than 3 s before its commit")
+    func stoodStill() async throws {
         let database = try await TestDatabase.make()
         let pool = database.pool()
         let machine = WrongClock()
-        let clock = LedgerClock { machine.now }
+        let clock = LedgerClock({ machine.now }) {
+            LedgerClock.elapsed() + machine.error.load(ordering: .relaxed)
+        }
         let writer = LedgerWriter(pool: pool, clock: clock)
         let drafts = RandomDrafts(seed: 5, originals: 3).drafts(9)
         for draft in drafts[..<8] { _ = try await writer.append(draft) }
@@ -138,25 +139,99 @@ struct ClockTests {
         #expect(age < 3000)
     }
 
+    /// A machine that goes on as a test wants it to, in milliseconds.
+    private final class Machine: Sendable {
+        let own = Atomic<Int64>(0)
+        let elapsed = Atomic<Int64>(0)
+
+        init(_ own: Int64) { self.own.store(own, ordering: .relaxed) }
+
+        func pass(_ milliseconds: Int64) {
+            own.add(milliseconds, ordering: .relaxed)
+            elapsed.add(milliseconds, ordering: .relaxed)
+        }
+
+        var clock: LedgerClock {
+            LedgerClock(
+                { [self] in Timestamp(milliseconds: own.load(ordering: .relaxed)) },
+                elapsed: { [self] in elapsed.load(ordering: .relaxed) })
+        }
+    }
+
+    @Test(
+        "a clock that is set changes the present only once it is compared, before the first comparison too",
+        arguments: [3_600_000, -3_600_000, 30_000, -30_000] as [Int64])
+    func set(step: Int64) {
+        let machine = Machine(100_000)
+        let clock = machine.clock
+        func expect(_ present: Int64, skew: Int64, _ place: String) {
+            #expect(clock.now() == Timestamp(milliseconds: present), "\(place)")
+            #expect(clock.skewMilliseconds == skew, "\(place)")
+        }
+        func compare(with database: Int64) {
+            clock.compare(with: Timestamp(milliseconds: database), asked: clock.reading())
+        }
+        machine.own.add(step, ordering: .relaxed)
+        machine.pass(1000)
+        expect(101_000, skew: 0, "set before the first comparison")
+        machine.own.subtract(step, ordering: .relaxed)
+        compare(with: 101_500)
+        expect(101_000, skew: 0, "compared while it is right")
+        machine.own.add(step, ordering: .relaxed)
+        machine.pass(60_000)
+        expect(161_000, skew: 0, "set wrong, however long nobody compares")
+        #expect(clock.wasSet())
+        #expect(!clock.wasSet(), "that is said once")
+        compare(with: 161_500)
+        expect(161_500, skew: step - 500, "compared while it is wrong")
+        machine.pass(1000)
+        expect(162_500, skew: step - 500, "a second later")
+        machine.own.subtract(step, ordering: .relaxed)
+        machine.pass(1000)
+        expect(163_500, skew: step - 500, "set right")
+        compare(with: 163_500)
+        expect(163_000, skew: 0, "compared once it is right again")
+        #expect(!clock.wasSet(), "a comparison has seen it")
+        machine.pass(86_400_000)
+        #expect(!clock.wasSet(), "time that passes is no step, suspended or not")
+        expect(86_563_000, skew: 0, "a day later")
+    }
+
+    @Test("what another instance acknowledged is there, by the clock of one that was set back a moment ago")
+    func setBackReader() async throws {
+        let pool = try await TestDatabase.make().pool()
+        let machine = WrongClock()
+        let clock = LedgerClock { machine.now }
+        try await clock.compare(through: pool)
+        machine.error.store(-3_600_000, ordering: .relaxed)
+        let writer = LedgerWriter(pool: pool, clock: LedgerClock { WrongClock().now })
+        for draft in RandomDrafts(seed: 6, originals: 2).drafts(3) { _ = try await writer.append(draft) }
+        let recordedAt = try await LedgerReader(pool: pool) { .earliest }.status().recordedAt
+        let customer = try #require(CustomerID("nobody"))
+        _ = try await LedgerReader(pool: pool, clock: clock).customerFacts(customer, environment: .production)
+        #expect(clock.now() >= recordedAt)
+    }
+
     @Test("a slow answer is not taken for a wrong clock")
     func slow() {
-        let machine = Mutex<Int64>(100_000)
-        let clock = LedgerClock { Timestamp(milliseconds: machine.withLock(\.self)) }
+        let machine = Machine(100_000)
+        let clock = machine.clock
         // Asked at 100 s, answered at 190 s: the database's clock said something in between.
-        machine.withLock { $0 = 190_000 }
+        let asked = clock.reading()
+        machine.pass(90_000)
         for database in [98_000, 100_000, 150_000, 192_000] as [Int64] {
-            clock.compare(with: Timestamp(milliseconds: database), asked: Timestamp(milliseconds: 100_000))
+            clock.compare(with: Timestamp(milliseconds: database), asked: asked)
             #expect(clock.skewMilliseconds == 0, "\(database)")
         }
-        clock.compare(with: Timestamp(milliseconds: 97_000), asked: Timestamp(milliseconds: 100_000))
+        clock.compare(with: Timestamp(milliseconds: 97_000), asked: asked)
         #expect(clock.skewMilliseconds == 3000)
         #expect(clock.now() == Timestamp(milliseconds: 187_000))
         // Nor for a right one, where it is known to be wrong.
-        clock.compare(with: Timestamp(milliseconds: 150_000), asked: Timestamp(milliseconds: 100_000))
+        clock.compare(with: Timestamp(milliseconds: 150_000), asked: asked)
         #expect(clock.skewMilliseconds == 3000)
-        clock.compare(with: Timestamp(milliseconds: 190_000), asked: Timestamp(milliseconds: 189_000))
+        clock.compare(with: Timestamp(milliseconds: 190_000), asked: asked + 89_000)
         #expect(clock.skewMilliseconds == 0)
-        clock.compare(with: Timestamp(milliseconds: 193_000), asked: Timestamp(milliseconds: 100_000))
+        clock.compare(with: Timestamp(milliseconds: 193_000), asked: asked)
         #expect(clock.skewMilliseconds == -3000)
         #expect(clock.now() == Timestamp(milliseconds: 193_000))
     }

@@ -1,5 +1,6 @@
 import EntitlementCore
 import Ledger
+import Synchronization
 import Testing
 
 @testable import Service
@@ -13,7 +14,7 @@ struct ClockWatchTests {
         let (log, metrics) = (LogKeeper(), Metrics(version: "1", foldVersion: 1))
         let (asked, asking) = AsyncStream<Void>.makeStream()
         let watch = ClockWatch(
-            LedgerClock { Self.now }, metrics: metrics,
+            LedgerClock({ Self.now }, elapsed: { 0 }), metrics: metrics,
             logger: Logger(level: .info, now: { Self.now }, sink: { log.keep($0) })
         ) {
             asking.yield()
@@ -26,6 +27,33 @@ struct ClockWatchTests {
         task.cancel()
         await task.value
         return (log.lines, metrics.text(isDatabaseUp: true))
+    }
+
+    @Test("a clock that is set is compared at once, and not only when it is due")
+    func clockSet() async {
+        let step = Atomic<Int64>(0)
+        let clock = LedgerClock(
+            { Self.now.adding(milliseconds: step.load(ordering: .relaxed)) }, elapsed: { 0 })
+        let (compared, comparing) = AsyncStream<Void>.makeStream()
+        let watch = ClockWatch(
+            clock, metrics: Metrics(version: "1", foldVersion: 1),
+            logger: Logger(level: .info, now: { Self.now }, sink: { _ in })
+        ) {
+            Self.now
+        } compare: {
+            comparing.yield()
+        }
+        let start = ContinuousClock.now
+        let task = Task { await watch.run() }
+        var comparisons = compared.makeAsyncIterator()
+        for _ in 0..<4 {
+            _ = await comparisons.next()
+            step.add(-3_600_000, ordering: .relaxed)
+        }
+        // Three regular pauses would be half a minute.
+        #expect(start.duration(to: .now) < .seconds(25))
+        task.cancel()
+        await task.value
     }
 
     @Test("a log whose last event is dated ahead of the clock is an error and a figure; up to 5 s it is neither")
