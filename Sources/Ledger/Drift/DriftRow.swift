@@ -26,10 +26,22 @@ struct DriftRow: Hashable, Sendable {
     var isOpen: Bool { end == nil }
 }
 
-/// A key of a difference: an event that names the same key may change the difference.
-enum DriftKey: Hashable, Sendable {
-    case identity(IdentityRef)
-    case original(OriginalKey)
+/// A key of a difference, as its row of table `drift_key` has it: an event that names the same key may change the difference.
+struct DriftKey: Hashable, Sendable {
+    /// 0 in the key of an original.
+    private let identity: Int64
+    /// 0 in the key of an identity.
+    private let environment: Int16
+    /// Empty in the key of an identity.
+    private let originalTransactionID: String
+
+    static func identity(_ identity: IdentityRef) -> DriftKey {
+        DriftKey(identity: identity.number, environment: 0, originalTransactionID: "")
+    }
+
+    static func original(_ key: OriginalKey) -> DriftKey {
+        DriftKey(identity: 0, environment: key.environment.number, originalTransactionID: key.originalTransactionID)
+    }
 }
 
 extension DriftRow {
@@ -94,19 +106,10 @@ extension DriftRow {
 }
 
 extension DriftKey {
-    private var columns: (identity: Int64, environment: Int16, original: String) {
-        switch self {
-        case .identity(let identity): (identity.number, 0, "")
-        case .original(let key): (0, key.environment.number, key.originalTransactionID)
-        }
-    }
-
-    private static func parameters(_ columns: [(identity: Int64, environment: Int16, original: String)])
-        -> [PostgresValue]
-    {
+    private static func parameters(_ keys: [DriftKey]) -> [PostgresValue] {
         [
-            .intArray(columns.map(\.identity)), .int2Array(columns.map(\.environment)),
-            .textArray(columns.map(\.original)),
+            .intArray(keys.map(\.identity)), .int2Array(keys.map(\.environment)),
+            .textArray(keys.map(\.originalTransactionID)),
         ]
     }
 
@@ -128,7 +131,7 @@ extension DriftKey {
                 WHERE stored.ledger_id = $1 AND stored.identity = key.identity
                     AND stored.environment = key.environment AND stored.original_transaction_id = key.original
                 """, as: "found"))
-            """, [.int(ledgerID)] + parameters(keys.map(\.columns))
+            """, [.int(ledgerID)] + parameters(Array(keys))
         ).rows.map { try $0.int(0) }
         guard !found.isEmpty else { return [] }
         let rows = try connection.query(
@@ -150,13 +153,9 @@ extension DriftKey {
             WHERE ledger_id = $1 AND position = ANY ($2)
             """, [.int(ledgerID), .intArray(positions)])
         for row in stored.rows {
-            let identity = try row.int(1)
-            let key: DriftKey =
-                identity > 0
-                ? .identity(IdentityRef(identity))
-                : .original(
-                    OriginalKey(
-                        environment: try StoreEnvironment(stored: row.int(2)), originalTransactionID: try row.text(3)))
+            let key = DriftKey(
+                identity: try row.int(1), environment: Int16(clamping: try row.int(2)),
+                originalTransactionID: try row.text(3))
             byPosition[try row.int(0), default: []].insert(key)
         }
         return byPosition
@@ -168,7 +167,7 @@ extension DriftKey {
         try connection.query(
             "DELETE FROM drift_key WHERE ledger_id = $1 AND position = ANY ($2)",
             [.int(ledgerID), .intArray(Array(keys.keys))])
-        let pairs = keys.flatMap { position, keys in keys.map { (position, $0.columns) } }
+        let pairs = keys.flatMap { position, keys in keys.map { (position, $0) } }
         guard !pairs.isEmpty else { return }
         try connection.query(
             """

@@ -18,7 +18,9 @@ struct DeletedViewsTests {
         "charts": ["chart_part": "chart_part"],
     ]
 
-    @Test("verify names them; the next start and a rebuild bring the same rows back, and answers stay the same")
+    @Test(
+        "verify names them, and keys that were changed; the next start and a rebuild bring the same rows back, and answers stay the same"
+    )
     func deleted() async throws {
         let stage = try await StoreAPIStage(hasKey: false)
         let installation = stage.installation
@@ -46,6 +48,14 @@ struct DeletedViewsTests {
                 try await installation.rightful("rebuild", "--only", view)
                 #expect(try await Self.rows(owner) == rows, "\(table)")
             }
+        }
+        // A key by which no event would find its difference.
+        for change in ["environment = 1", "original_transaction_id = 'x'", "identity = identity + 1000"] {
+            try await owner.execute(script: "UPDATE drift_key SET \(change) WHERE identity > 0")
+            let (status, _, errors) = try await installation.run(["verify", "--quick"])
+            #expect(status == 1 && errors.contains("the first difference: drift, "), "\(change): \(errors)")
+            try await installation.rightful("rebuild", "--only", "drift")
+            #expect(try await Self.rows(owner) == rows, "\(change)")
         }
         let all = Self.views.values.flatMap(\.keys).map { "DELETE FROM \($0);" }.joined()
         try await owner.execute(script: all)
