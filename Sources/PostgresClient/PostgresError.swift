@@ -56,6 +56,11 @@ package struct PostgresError: Error, Sendable {
     /// Whether the server refused to write because it only reads (25006).
     package var isOfReadOnlyDatabase: Bool { sqlState == "25006" }
 
+    /// What to do about such a database, within a sentence: the server's refusal is the same for either cause.
+    package static let cureOfReadOnlyDatabase =
+        "where it is a standby, use the server that writes (`target_session_attrs=read-write`); where default_transaction_read_only "
+        + "is on, as some providers turn it on while the disk is nearly full, make room on the disk and turn it off"
+
     /// Whether the same transaction, run again from its start, may well succeed.
     package var isRetryable: Bool {
         switch kind {
@@ -71,9 +76,13 @@ package struct PostgresError: Error, Sendable {
 extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
     package var description: String {
         if isOfReadOnlyDatabase {
-            return "the database only reads (a standby, or default_transaction_read_only is on): nothing can be "
-                + "written; use the server that writes (`target_session_attrs=read-write`)"
+            return "the database only reads, so nothing can be written: \(Self.cureOfReadOnlyDatabase)"
         }
+        return serverWords
+    }
+
+    /// The same without what to do about it.
+    package var serverWords: String {
         var text = "PostgreSQL: "
         // Messages of class 22 (data exceptions) quote the offending value.
         if let sqlState, sqlState.hasPrefix("22") {

@@ -39,7 +39,7 @@ package struct DatabaseRefusal: Sendable, Hashable {
         }
         notice = known?.notice ?? "The database refuses whatever is to be written"
         cure = known?.cure ?? "see the reason in the log, and what the database's own log says"
-        reason = "\(error)"
+        reason = (error as? PostgresError)?.serverWords ?? "\(error)"
     }
 }
 
@@ -59,7 +59,7 @@ extension PostgresError {
         case "53200": ("The database has no memory left", "see what else on its machine uses so much")
         case "54000" where kind == .outOfService:
             ("The database has no numbers left for transactions", "`rightful status` says what keeps it from vacuuming")
-        case "25006": ("The database only reads", "use the server that writes")
+        case "25006": ("The database only reads", PostgresError.cureOfReadOnlyDatabase)
         case "42501": ("The database does not allow it to this service's role", "run `rightful migrate`")
         case "XX001", "XX002":
             (

@@ -27,6 +27,8 @@ package struct LedgerError: Error, Sendable, CustomStringConvertible {
     package let notice: String?
     /// Whether the database refused to write because it only reads, so that what failed was not recorded.
     package private(set) var isOfReadOnlyDatabase = false
+    /// What to do about such a database, within a sentence.
+    package static let cureOfReadOnlyDatabase = PostgresError.cureOfReadOnlyDatabase
 
     package init(_ code: Code, _ description: String, notice: String? = nil) {
         self.code = code

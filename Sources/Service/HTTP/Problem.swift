@@ -145,8 +145,8 @@ struct Problem: Error, Sendable {
                 param: "Idempotency-Key")
         case let error as LedgerError where error.isOfReadOnlyDatabase:
             self = .unavailable(
-                "The ledger's database only reads, as a standby does, so this was not recorded. Send it again once the service's "
-                    + "database_url leads to the server that writes (target_session_attrs=read-write).")
+                "The ledger's database only reads, so this was not recorded. Send it again once that is over: "
+                    + "\(LedgerError.cureOfReadOnlyDatabase).")
             cause = error.description
         case let error as LedgerError where error.code == .unavailable || error.code == .schema:
             self = .unavailable(

@@ -142,7 +142,7 @@ struct ServeCommand: Command {
                 .warning, "the serving role could change the log; serve as another role than the owner",
                 [("reason", .string(weakness))])
         }
-        if try await session.onlyReads() { logger.log(.warning, DatabaseSession.onlyReadsNotice) }
+        if let reading = try await session.readingOnly() { logger.log(.warning, reading.notice) }
         let transport = try await session.pool.withConnection { $0.transport }
         if transport.isExposed, case .network(let address) = transport.path {
             logger.log(

@@ -153,16 +153,17 @@ struct DatabaseSession: Sendable {
         }
     }
 
-    /// Whether the server takes no writes: a standby, or one whose sessions begin as `read only`.
-    func onlyReads() async throws -> Bool {
+    /// Why the server takes no writes; `nil` where it does.
+    func readingOnly() async throws -> ReadingOnly? {
         let known = try await pool.withConnection { try Self.writing($0) }
-        guard !known.isStandby, known.isReadOnly else { return known.isStandby }
+        guard !known.isStandby else { return .standby }
+        guard known.isReadOnly else { return nil }
         // A session keeps what it began with, so one that begins now says whether that was taken back. Only then do others make
         // room: while the database only reads, they are what it is read by.
         let fresh = try await PostgresConnection.connect(conninfo, options: options)
-        guard try await fresh.run({ try !Self.writing($0).isReadOnly }) else { return true }
+        guard try await fresh.run({ try !Self.writing($0).isReadOnly }) else { return .setting }
         await pool.renew()
-        return false
+        return nil
     }
 
     /// Whether the server is a standby, and whether a session began as `read only`.
@@ -177,19 +178,15 @@ struct DatabaseSession: Sendable {
 
     /// Why no service is ready with this database; `nil` when it may be.
     ///
-    /// One that only reads is behind the server that writes, by as much as it likes: what another service acknowledged would
-    /// be missing from answers.
+    /// A standby is behind the server that writes, by as much as it likes: what another service acknowledged would be missing
+    /// from answers. Where that server itself was told to only read, everything is there, and with every instance at once.
     func readinessRefusal() async throws -> String? {
         if let refusal = try await schemaRefusal() { return refusal }
-        if try await onlyReads() { return Self.onlyReadsNotice }
+        if let reading = try await readingOnly(), reading == .standby { return reading.notice }
         let missing = try await ServingPrivileges.ofRequests.missing(pool)
         if !missing.isEmpty { return ServingPrivileges.refusal(lacking: missing) }
         return try await RestoredTables.refusal(pool)
     }
-
-    static let onlyReadsNotice =
-        "the database only reads (a standby, or default_transaction_read_only is on): nothing can be recorded, and answers may lack "
-        + "what other services acknowledged; use the server that writes (`target_session_attrs=read-write`)"
 
     func schemaStanding() async throws -> Migrator.Standing { try await Migrator().standing(through: pool) }
 

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import PostgresClient
 import TestSupport
 import Testing
 
@@ -50,6 +51,19 @@ final class NetworkServer: Sendable {
         process.waitForEnd()
     }
 
+    /// Starts it again as a standby, whose primary never sends anything.
+    func becomeStandby() async throws {
+        try lifeline.fileHandleForWriting.write(contentsOf: Data("standby\n".utf8))
+        let url = url("server", parameters: "sslmode=disable")
+        let start = ContinuousClock.now
+        while start.duration(to: .now) < .seconds(60) {
+            let connection = try? await PostgresConnection.connect(url)
+            if (try? await connection?.query("SELECT pg_is_in_recovery()").row(0).bool(0)) == true { return }
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        throw CancellationError()
+    }
+
     /// The URL of the database, on the network unless said otherwise.
     func url(_ role: String, host: String? = nil, parameters: String) -> String {
         "postgresql://\(role)@\(host ?? Self.address ?? ""):\(port)/ledger?\(parameters)"
@@ -72,19 +86,31 @@ final class NetworkServer: Sendable {
         $as chmod 600 server.key
         $as "$bin/initdb" -D data --no-sync -A trust -U superuser --locale=C.UTF-8 -E UTF8 >/dev/null
         $as sh -c 'echo "host all all all trust" >>data/pg_hba.conf'
+        address=$1
+        start() {
+            $as "$bin/postgres" -D data -k "$dir" -h "$address,127.0.0.1" -p $port -F -c ssl=on \\
+                -c max_prepared_transactions=4 -c ssl_cert_file="$dir/server.crt" -c ssl_key_file="$dir/server.key" \\
+                </dev/null >log 2>&1 &
+            server=$!
+            until "$bin/pg_isready" -q -h "$address" -p $port; do
+                kill -0 $server 2>/dev/null || return 1
+                sleep 0.05
+            done
+        }
         for try in 1 2 3 4 5; do
             port=$((20000 + RANDOM % 10000))
-            $as "$bin/postgres" -D data -k "$dir" -h "$1,127.0.0.1" -p $port -F -c ssl=on -c max_prepared_transactions=4 \\
-                -c ssl_cert_file="$dir/server.crt" -c ssl_key_file="$dir/server.key" </dev/null >log 2>&1 &
-            server=$!
-            until "$bin/pg_isready" -q -h "$1" -p $port; do kill -0 $server 2>/dev/null || continue 2; sleep 0.05; done
-            break
+            if start; then break; fi
         done
         psql -qXh "$dir" -p $port -U superuser postgres -c 'CREATE ROLE owner LOGIN' -c 'CREATE ROLE server LOGIN' \\
             -c 'CREATE DATABASE ledger OWNER owner' >&2
         echo $port
         exec >/dev/null
-        cat
+        while read -r _; do
+            kill -INT $server
+            wait $server || :
+            $as touch data/standby.signal
+            start
+        done
         kill -INT $server
         wait $server
         """

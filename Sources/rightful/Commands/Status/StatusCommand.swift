@@ -52,8 +52,8 @@ struct StatusCommand: Command {
         let web = Set(configuration.stripe.map(\.environment))
         let now = session.clock.now()
         let reader = LedgerReader(pool: session.pool, clock: session.clock)
-        let onlyReads = try await session.onlyReads()
-        let uncounted = onlyReads ? [] : await count(session, at: now)
+        let readingOnly = try await session.readingOnly()
+        let uncounted = readingOnly != nil ? [] : await count(session, at: now)
         let webStreams = try await WebSweepRegister(pool: session.pool, holder: "").standings()
         let imports = try await WebImportRegister.states(session.pool)
         let lookups = WebLookupRegister(pool: session.pool)
@@ -84,7 +84,7 @@ struct StatusCommand: Command {
                 try await session.endpoints.health(), lost: try await session.endpoints.lost(now: now).count,
                 isEnabled: configuration.sendsWebhooks, at: now),
             cluster: session.cluster,
-            transport: try await session.pool.withConnection { $0.transport }, onlyReads: onlyReads,
+            transport: try await session.pool.withConnection { $0.transport }, readingOnly: readingOnly,
             notDurable: try await ServerDurability.gaps(session.pool),
             cleaningHeldBy: try await CleaningObstacle.oldest(session.pool)?.description,
             numberShortage: try await NumberShortage.find(session.pool)?.description,

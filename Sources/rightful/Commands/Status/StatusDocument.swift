@@ -28,6 +28,8 @@ struct StatusDocument: Encodable {
         let isExposed: Bool
         /// Whether nothing can be recorded: a standby, or `default_transaction_read_only`.
         let isReadOnly: Bool
+        /// Which of the two, and what to do about it.
+        @Nullable var readOnlyReason: String?
         /// Settings by which a crash may lose what was acknowledged.
         let notDurable: [String]
         /// What has kept it from cleaning up for more than an hour, and what to do about it.
@@ -158,7 +160,7 @@ extension StatusDocument {
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
         sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
         cluster: EmbeddedCluster?,
-        transport: Transport, onlyReads: Bool, notDurable: [String], cleaningHeldBy: String?,
+        transport: Transport, readingOnly: ReadingOnly?, notDurable: [String], cleaningHeldBy: String?,
         numberShortage: String?, overdueCheckpoint: String?,
         isUnfollowed: (String) -> Bool, servingAs: [String], weakness: String?,
         lacks: [String], guardsOff: [String], clock: LedgerClock
@@ -173,8 +175,9 @@ extension StatusDocument {
         database = Database(
             kind: cluster == nil ? "external" : "embedded", version: statistics.serverVersion,
             user: cluster?.serverAccount, reachedBy: reachedBy, encryption: transport.encryption,
-            isExposed: transport.isExposed, isReadOnly: onlyReads, notDurable: notDurable,
-            cleaningHeldBy: cleaningHeldBy, numberShortage: numberShortage, overdueCheckpoint: overdueCheckpoint)
+            isExposed: transport.isExposed, isReadOnly: readingOnly != nil, readOnlyReason: readingOnly?.notice,
+            notDurable: notDurable, cleaningHeldBy: cleaningHeldBy, numberShortage: numberShortage,
+            overdueCheckpoint: overdueCheckpoint)
         self.servingAs = servingAs
         self.clock = Clock(aheadSeconds: Double(clock.skewMilliseconds) / 1000)
         ledger = Log(

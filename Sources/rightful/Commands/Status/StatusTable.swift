@@ -8,14 +8,7 @@ extension StatusDocument {
         if let database {
             let user = database.user.map { ", as the user \($0)" } ?? ""
             rows.append(("database", "\(database.kind), PostgreSQL \(database.version)\(user)"))
-            if database.isReadOnly {
-                rows.append(
-                    (
-                        "only reads",
-                        "nothing can be recorded: the database is a standby, or default_transaction_read_only is on; "
-                            + "promote it, or turn that off"
-                    ))
-            }
+            if let reason = database.readOnlyReason { rows.append(("only reads", reason)) }
             if database.isExposed {
                 rows.append(("not encrypted", "the connection to the database at \(database.reachedBy): \(Self.cure)"))
             }

@@ -63,7 +63,7 @@ struct DriftCommand: Command {
             let reader = LedgerReader(pool: session.pool, clock: session.clock)
             let head = try await reader.status().position
             let throttle = Throttle(.milliseconds(200))
-            let onlyReads = try await session.onlyReads()
+            let onlyReads = try await session.readingOnly() != nil
             if !onlyReads {
                 try await DriftProjector(pool: session.pool).catchUp(isHurried: true, patience: Self.patience) {
                     position in
