@@ -61,6 +61,9 @@ package struct PostgresError: Error, Sendable {
         "where it is a standby, use the server that writes (`target_session_attrs=read-write`); where default_transaction_read_only "
         + "is on, as some providers turn it on while the disk is nearly full, make room on the disk and turn it off"
 
+    /// Whether a session has not what was prepared in it, or has what another client prepared (26000, 42P05).
+    private var isOfPreparedStatement: Bool { sqlState == "26000" || sqlState == "42P05" }
+
     /// Whether the same transaction, run again from its start, may well succeed.
     package var isRetryable: Bool {
         switch kind {
@@ -78,7 +81,11 @@ extension PostgresError: CustomStringConvertible, CustomDebugStringConvertible {
         if isOfReadOnlyDatabase {
             return "the database only reads, so nothing can be written: \(Self.cureOfReadOnlyDatabase)"
         }
+        guard isOfPreparedStatement else { return serverWords }
+        // A statement is tried once more after that, so it is told only where it comes again and again.
         return serverWords
+            + ": a pooler in transaction mode that knows no prepared statements does this; let it know of them (PgBouncer from "
+            + "1.21 on, with max_prepared_statements of 256 or more), or let it pool sessions"
     }
 
     /// The same without what to do about it.

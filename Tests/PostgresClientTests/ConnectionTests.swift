@@ -323,6 +323,17 @@ struct ConnectionTests {
         }
     }
 
+    @Test("a statement that is missing time and again is said to come of a pooler, and what to do about that")
+    func missingStatement() async throws {
+        let connection = try await TestDatabase.connect()
+        for script in ["EXECUTE missing", "PREPARE twice AS SELECT 1; PREPARE twice AS SELECT 2"] {
+            let error = await #expect(throws: PostgresError.self) { try await connection.execute(script: script) }
+            let text = "\(try #require(error))"
+            #expect(text.contains("a pooler in transaction mode that knows no prepared statements"), "\(text)")
+            #expect(text.contains("max_prepared_statements") && text.contains("let it pool sessions"), "\(text)")
+        }
+    }
+
     @Test("a stale statement inside a transaction is left to whoever can start it over")
     func stalePlanInTransaction() async throws {
         let connection = try await TestDatabase.connect()

@@ -83,13 +83,7 @@ extension PostgresError {
         // PG_DIAG_*: C SQLSTATE, M primary message, D detail, H hint, R the server's function that reports it.
         let sqlState = field("C")
         let message = field("M") ?? PQresultErrorMessage(result).map { String(cString: $0) } ?? ""
-        // A session lost what was prepared in it, or has what another prepared: a statement is tried once more then, and an error
-        // of that is told.
-        let pooler =
-            sqlState == "26000" || sqlState == "42P05"
-            ? "a pooler in transaction mode that knows no prepared statements does this (PgBouncer does from 1.21 on)"
-            : nil
-        let detail = [field("D"), field("H"), pooler].compactMap { $0 }.joined(separator: " ")
+        let detail = [field("D"), field("H")].compactMap { $0 }.joined(separator: " ")
         var kind = sqlState.map(Kind.init(sqlState:)) ?? .connection
         // feature_not_supported is also how the server says that a cached plan's columns have changed, in the language of its
         // messages; the name of the function is never translated.
