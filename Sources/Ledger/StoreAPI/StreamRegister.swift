@@ -148,6 +148,31 @@ package struct StreamRegister: Sendable {
         }
     }
 
+    /// The apps that events are known to be about.
+    ///
+    /// Those are the apps of which the store was heard or is waited for, and whose devices differed. One of which there is
+    /// nothing but what devices reported may be missing.
+    package func apps() async throws -> [String] {
+        try await pool.run(doing: Self.work) { connection in
+            // From one app of the index to the next, however many rows each has.
+            try connection.query(
+                """
+                WITH RECURSIVE watched (app) AS (
+                    SELECT (SELECT min(app) FROM store_watch WHERE ledger_id = $1)
+                    UNION ALL
+                    SELECT (SELECT min(app) FROM store_watch WHERE ledger_id = $1 AND app > watched.app)
+                    FROM watched WHERE app IS NOT NULL
+                )
+                SELECT app FROM watched WHERE app IS NOT NULL
+                UNION SELECT app FROM store_stream
+                WHERE ledger_id = $1 AND coalesce(last_heard_at, last_missed_at) IS NOT NULL
+                UNION SELECT app FROM drift_stream WHERE ledger_id = $1
+                ORDER BY 1
+                """, [.int(ledgerID)]
+            ).rows.map { try $0.text(0) }
+        }
+    }
+
     /// What was due before is given up: the store itself does not remember it any more.
     static func oldest(_ environment: StoreEnvironment, _ now: Timestamp) -> Int64 {
         now.adding(milliseconds: -SweepRegister.kept(in: environment)).milliseconds

@@ -96,6 +96,8 @@ struct ServeCommand: Command {
             }
             let passKeyWarning = await ledger.record(files.passKeys)
             let catalogWarning = try await ledger.reader.catalog().catalog.products.isEmpty ? Self.emptyCatalog : nil
+            // That it cannot be told, such as while a privilege is missing, is no reason not to serve.
+            let missingApps = (try? await session.appsMissing(in: configuration)) ?? []
             let service = try await ServiceParts(configuration, anchors, files, ledger, descriptors)
             let watch = WorkWatch(
                 failures: WorkFailures(pool: session.pool), host: ProcessInfo.processInfo.hostName, logger: logger)
@@ -110,7 +112,8 @@ struct ServeCommand: Command {
             report(
                 configuration,
                 warnings: files.warnings
-                    + [passKeyWarning, catalogWarning, descriptors.notice].compactMap(\.self), to: logger)
+                    + [passKeyWarning, catalogWarning, descriptors.notice].compactMap(\.self)
+                    + missingApps.map(Configuration.notice), to: logger)
             logger.log(.info, "serving as the user \(ServiceAccount.name(of: geteuid()))")
             let address = ListenAddress(
                 host: configuration.listen.host, port: server.boundPort ?? configuration.listen.port)

@@ -79,6 +79,7 @@ struct StatusCommand: Command {
                 + imports.filter { $0.completedAt == nil }.map { StatusDocument.Import($0) },
             streams: try await StreamRegister(pool: session.pool).standings(of: configured, at: now)
                 .map { StatusDocument.Stream($0, at: now) } + ofStripe,
+            unconfiguredApps: try await session.appsMissing(in: configuration),
             drift: StatusDocument.drift(try await reader.driftRegister.counts()),
             webhooks: StatusDocument.Webhooks(
                 try await session.endpoints.health(), lost: try await session.endpoints.lost(now: now).count,

@@ -133,6 +133,8 @@ struct StatusDocument: Encodable {
     /// Those alone that are not at their end.
     var imports: [Import]?
     var streams: [Stream]?
+    /// Apps of which the log has events, as far as is known without a look through it, and which `apps` does not name.
+    var unconfiguredApps: [String]?
     var drift: [Drift]?
     var webhooks: Webhooks?
     var roles: Roles?
@@ -158,8 +160,8 @@ extension StatusDocument {
     /// Everything, when the schema is current.
     init(
         _ status: LedgerStatus, _ statistics: LedgerStatistics, _ seen: SeenSummary, failures: [WorkFailure],
-        sweeps: [Sweep], imports: [Import], streams: [Stream], drift: [Drift], webhooks: Webhooks,
-        cluster: EmbeddedCluster?,
+        sweeps: [Sweep], imports: [Import], streams: [Stream], unconfiguredApps: [String], drift: [Drift],
+        webhooks: Webhooks, cluster: EmbeddedCluster?,
         transport: Transport, readingOnly: ReadingOnly?, notDurable: [String], cleaningHeldBy: String?,
         numberShortage: String?, overdueCheckpoint: String?,
         isUnfollowed: (String) -> Bool, servingAs: [String], weakness: String?,
@@ -202,6 +204,7 @@ extension StatusDocument {
         self.sweeps = sweeps
         self.imports = imports
         self.streams = streams
+        self.unconfiguredApps = unconfiguredApps
         self.drift = drift
         self.webhooks = webhooks
         roles = Roles(

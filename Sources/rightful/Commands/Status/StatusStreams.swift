@@ -145,6 +145,7 @@ extension StatusDocument {
     /// For people: the streams, and how far the store's history was read.
     var streamRows: [(String, String)] {
         (streams ?? []).map { ("stream", Self.line($0)) } + (sweeps ?? []).map { ("sweep", Self.line($0)) }
+            + (unconfiguredApps ?? []).map { ("not in apps", Configuration.notice(ofMissing: $0)) }
     }
 
     /// What of them somebody should look at.
@@ -167,7 +168,8 @@ extension StatusDocument {
             }
             return sweep.refusedFrom.map { "\(name): some of the store's history since \($0) is not recorded" }
         }
-        return ofStreams + ofSweeps
+        let ofApps = (unconfiguredApps ?? []).map { "\($0): the log has its events, and apps does not name it" }
+        return ofStreams + ofSweeps + ofApps
     }
 
     private static func line(_ stream: Stream) -> String {
