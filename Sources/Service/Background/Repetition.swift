@@ -16,7 +16,8 @@ package struct Repetition: Sendable {
     private let regular: Duration
     /// While another process is at work.
     private let elsewhere: Duration
-    private let backoff: Backoff
+    /// The pauses after it failed.
+    let backoff: Backoff
     /// How often it is asked whether a run is wanted earlier.
     private let look: Duration
 

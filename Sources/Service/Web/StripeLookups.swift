@@ -32,6 +32,7 @@ package struct StripeLookups: Sendable {
 
     private let ingestion: StripeIngestion
     private let keyWatches: [StoreEnvironment: StripeKeyWatch]
+    private let rests: [StoreEnvironment: StripeRest]
     /// Many webhooks come at once, and all want what is owed noted: one does it for the others.
     private let noting: SharedWork
     private let register: WebLookupRegister
@@ -49,6 +50,9 @@ package struct StripeLookups: Sendable {
             ingestion.clients.map {
                 ($0.environment, StripeKeyWatch($0, ingestion, register: register, interval: keyInterval))
             }
+        ) { first, _ in first }
+        rests = Dictionary(
+            ingestion.clients.map { ($0.environment, StripeRest(intervals.backoff)) }
         ) { first, _ in first }
         noting = SharedWork { [now = ingestion.now] in
             guard try await projector.catchUp(now: now(), patience: Self.patience) else {
@@ -81,6 +85,8 @@ package struct StripeLookups: Sendable {
                 group.addTask {
                     await intervals.run {
                         let isRead = Mutex(false)
+                        // A webhook may have begun it.
+                        if let left = rests[client.environment]?.left() { try? await Task.sleep(for: left) }
                         await watch.watch(work) {
                             try await keyWatch?.look()
                             while try await round(client) > 0 {}
@@ -200,11 +206,13 @@ package struct StripeLookups: Sendable {
         _ owed: OwedLookup, _ client: StripeClient, until hurry: ContinuousClock.Instant? = nil
     ) async throws {
         do {
-            let (outcome, end) = try await settle(owed, client, until: hurry ?? .now + Self.limit)
+            let (outcome, end) = try await settle(
+                owed, client, until: hurry ?? .now + Self.limit, heedingRest: hurry != nil)
             ingestion.metrics.count(.webLookups, [outcome.label])
             try await register.finish(owed, restingOn: end)
         } catch let error as StripeAPIError {
             ingestion.metrics.count(.webLookups, ["failed"])
+            if error.isOfEveryRequest { rests[owed.environment]?.begin("\(error)") }
             let fault = Self.fault(error, owed)
             if case .permission(let operation)? = fault { await keyWatches[owed.environment]?.deny(operation) }
             if hurry != nil, error.kind == .outOfTime {
@@ -250,9 +258,10 @@ package struct StripeLookups: Sendable {
 
     private static let attemptsAtObject = 8
 
+    /// - Parameter heedsRest: when a webhook waits for it, which comes at any time; the others begin behind the rest.
     /// - Returns: also where the log ended once it held what was read.
     private func settle(
-        _ owed: OwedLookup, _ client: StripeClient, until end: ContinuousClock.Instant
+        _ owed: OwedLookup, _ client: StripeClient, until end: ContinuousClock.Instant, heedingRest heedsRest: Bool
     ) async throws -> (StripeIngestion.Outcome, EventMark) {
         guard let (shown, evidence) = try await ingestion.reader.event(at: owed.position), let evidence else {
             return (.withheld, .none)
@@ -265,11 +274,15 @@ package struct StripeLookups: Sendable {
         if owed.isOfEvent { try reading.add(subject: body) }
         // Only what the log cannot tell is asked of Stripe.
         reading.knownOriginal = try await ingestion.tracedOriginal(event)
-        let keyWatch = keyWatches[owed.environment]
+        let (keyWatch, rest) = (keyWatches[owed.environment], rests[owed.environment])
         try await ingestion.complete(&reading, beginningWith: first) { lookup in
             let request = StripeRequest.get(lookup)
+            if heedsRest, let reason = rest?.reason() {
+                throw StripeAPIError(.unavailable, of: request.operation, "nothing was sent, because of: \(reason)")
+            }
             do {
                 let answer = try await client.send(request, within: end - .now)
+                rest?.end()
                 try await keyWatch?.allow(request.operation)
                 return answer
             } catch let error as StripeAPIError where error.kind == .notFound && lookup.isSearch {

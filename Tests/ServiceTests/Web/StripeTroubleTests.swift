@@ -114,6 +114,27 @@ struct StripeTroubleTests {
         #expect(late.isEmpty)
     }
 
+    @Test("while all readings wait, a refund is kept and answered, and nothing is asked for it")
+    func resting() async throws {
+        let trouble = try await Trouble.paid()
+        trouble.shelf.fail(.answer(500, "{}"))
+        #expect(try await trouble.stripe.deliver(StripeShelf.refunded).status == 200)
+        let sent = trouble.server.requests.count
+        #expect(sent > 0)
+        for number in 2...4 {
+            let refund = StripeBody.event(
+                "refund.created", StripeShelf.refund("succeeded", number), id: "evt_r\(number)",
+                created: StripeRig.noon - 20)
+            #expect(try await trouble.stripe.deliver(refund).status == 200)
+        }
+        #expect(trouble.server.requests.count == sent)
+        trouble.shelf.fail(nil)
+        trouble.advance(seconds: 11)
+        try await trouble.work(trouble.lookups()) {
+            try await trouble.stripe.access("c-1") == ["web_checkout revoked"]
+        }
+    }
+
     @Test("what one process is reading, another leaves to it for as long as all that was taken with it may take")
     func leased() async throws {
         let trouble = try await Trouble.paid()
