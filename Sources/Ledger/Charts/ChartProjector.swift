@@ -6,7 +6,7 @@ package import PostgresClient
 /// A page ends at the latest with a stretch; what a complete stretch contributes is never written again.
 package struct ChartProjector: Sendable {
     /// Another fold, or charts that count otherwise, begin anew.
-    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 4)
+    static let row = ProjectionRow(name: "charts", version: Int64(OriginalState.foldVersion) * 100 + 5)
 
     typealias Stretch = LogFollower.Stretch
 

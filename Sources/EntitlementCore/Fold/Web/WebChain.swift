@@ -3,6 +3,8 @@
 /// A paid line while its neighbours are weighed.
 struct WebDraft {
     let stated: WebStated<WebPaidLine>
+    /// Whatever its invoice bills for the same time, the line included.
+    let billed: [WebLine]
     /// What takes it back.
     let withdrawal: WebWithdrawal?
     var start: Timestamp
@@ -12,8 +14,9 @@ struct WebDraft {
     var ending = Period.End.ranOut
     var positions: [Int64]
 
-    init(_ stated: WebStated<WebPaidLine>, withdrawal: WebWithdrawal?) {
+    init(_ stated: WebStated<WebPaidLine>, billed: [WebLine], withdrawal: WebWithdrawal?) {
         self.stated = stated
+        self.billed = billed
         self.withdrawal = withdrawal
         start = stated.value.line.start
         end = stated.value.line.end
@@ -77,8 +80,15 @@ extension WebOriginal {
             // What is replaced comes before what replaces it.
             let sold = turn.sold.map { (stated: $0, replaces: replaces($0.value, among: lines)) }
             let plain = sold.filter { !$0.replaces }.sorted { $0.stated.value.line.end < $1.stated.value.line.end }
+            var known: Set<String> = []
             for (stated, replaces) in plain + sold.filter(\.replaces) {
-                let draft = WebDraft(stated, withdrawal: withdrawals.first(ofInvoice: stated.value.invoiceID))
+                let billed = begun.map(\.value).filter { $0.billsTime(of: stated.value) }.map(\.line)
+                // One time is one period, however many lines bill it.
+                let isKnown = billed.contains { known.contains($0.lineID) }
+                known.insert(stated.value.line.lineID)
+                if isKnown, !replaces { continue }
+                let withdrawal = withdrawals.first(ofInvoice: stated.value.invoiceID)
+                let draft = WebDraft(stated, billed: billed, withdrawal: withdrawal)
                 append(draft, replaces: replaces, on: ground, to: &chain)
             }
             if turn.ends {
@@ -168,4 +178,25 @@ extension WebLine {
 
     /// Whether it is a stretch of time that may have been paid for.
     var isTime: Bool { !isEmpty && amount >= 0 }
+
+    /// What it bills; `nil` for a credit.
+    var billedTime: BilledTime? {
+        guard isTime else { return nil }
+        return BilledTime(item: item, product: product, start: start, end: end, isProration: isProration)
+    }
+}
+
+/// A stretch of time of one item; several lines of an invoice may bill one, as a price in tiers has a line for each tier.
+struct BilledTime: Hashable {
+    let item: String?
+    let product: WebProduct
+    let start: Timestamp
+    let end: Timestamp
+    let isProration: Bool
+}
+
+extension WebPaidLine {
+    fileprivate func billsTime(of other: WebPaidLine) -> Bool {
+        invoiceID == other.invoiceID && line.billedTime == other.line.billedTime
+    }
 }

@@ -2,18 +2,22 @@
 
 extension OriginalState {
     /// What was paid for one of its periods or purchases; `nil` where nobody stated it.
-    package func price(of fact: TransactionFact) -> Money? {
+    ///
+    /// - Parameter others: of the same invoice, to be counted with it.
+    package func price(of fact: TransactionFact, with others: [TransactionFact] = []) -> Money? {
         guard let web else { return fact.price }
-        return web.price(of: fact.transactionID)
+        return web.price(of: fact.transactionID, with: others.map(\.transactionID))
     }
 
     /// What was refunded of it, all refunds together; `nil` where there is none, or nobody stated how much.
-    package func refunded(of fact: TransactionFact) -> Money? {
+    ///
+    /// - Parameter others: of the same invoice, to be counted with it.
+    package func refunded(of fact: TransactionFact, with others: [TransactionFact] = []) -> Money? {
         guard let web else {
             guard let price = fact.price, fact.revocation?.kind != .known(.familyRevoke) else { return nil }
             return fact.revocation?.part(of: price)
         }
-        return web.refunded(of: fact.transactionID)
+        return web.refunded(of: fact.transactionID, with: others.map(\.transactionID))
     }
 }
 
@@ -45,16 +49,16 @@ extension WebOriginal {
         }
     }
 
-    /// What was paid for a line of an invoice, or for the one-time payment.
-    fileprivate func price(of id: String) -> Money? {
+    /// What was paid for lines of an invoice, or for the one-time payment.
+    fileprivate func price(of id: String, with others: [String]) -> Money? {
         guard let invoiceID = lines.first(where: { $0.value.line.lineID == id })?.value.invoiceID else {
             return id == originalTransactionID ? amountPaidOnce : nil
         }
         let invoice = ChargedInvoice(lines.filter { $0.value.invoiceID == invoiceID })
-        return invoice.amount.flatMap { invoice.share(ofLine: id, in: $0) }
+        return invoice.amount.flatMap { invoice.share(ofLines: [id] + others, in: $0) }
     }
 
-    fileprivate func refunded(of id: String) -> Money? {
+    fileprivate func refunded(of id: String, with others: [String]) -> Money? {
         let made = refundsMade
         if made.isEmpty { return nil }
         let invoices = chargedInvoices
@@ -62,7 +66,9 @@ extension WebOriginal {
         for (refund, subjects) in made {
             guard let amount = Money(refund.amount, refund.currency) else { continue }
             let invoice = invoice(of: subjects, among: invoices)
-            let part = invoice.map { $0.share(ofLine: id, in: amount) } ?? (id == originalTransactionID ? amount : nil)
+            let part =
+                invoice.map { $0.share(ofLines: [id] + others, in: amount) }
+                ?? (id == originalTransactionID ? amount : nil)
             guard let part else { continue }
             // What was paid is in one currency, and so is what goes back.
             sum =
@@ -113,12 +119,14 @@ struct ChargedInvoice {
         return shares
     }
 
-    /// The part of an amount that is a line's; nothing for what was free, or is a credit.
+    /// The part of an amount that is some lines', with all that bill the same time; nothing for what was free, or is a credit.
     ///
-    /// - Returns: `nil` where the line is not of this invoice.
-    func share(ofLine id: String, in amount: Money) -> Money? {
-        guard lines.contains(where: { $0.lineID == id }) else { return nil }
-        return shares(of: amount).first { $0.line.lineID == id }?.amount
-            ?? Money(thousandths: 0, currency: amount.currency)
+    /// - Returns: `nil` where none of the lines is of this invoice.
+    func share(ofLines ids: [String], in amount: Money) -> Money? {
+        let named = lines.filter { ids.contains($0.lineID) }
+        if named.isEmpty { return nil }
+        let times = Set(named.compactMap(\.billedTime))
+        let own = shares(of: amount).filter { $0.line.billedTime.map(times.contains) ?? false }
+        return Money(thousandths: own.reduce(0) { $0 + $1.amount.thousandths }, currency: amount.currency)
     }
 }

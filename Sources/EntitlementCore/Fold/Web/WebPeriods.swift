@@ -95,12 +95,13 @@ extension WebOriginal {
         fact.revocation = withdrawal?.revocation
         let web = WebPeriod(
             item: item, invoiceID: draft.stated.value.invoiceID, opening: draft.opening, withdrawal: withdrawal?.cause,
-            isFree: line.amount == 0 || draft.stated.value.amountPaid == 0, isBridged: true,
+            isFree: draft.billed.allSatisfy { $0.amount == 0 } || draft.stated.value.amountPaid == 0, isBridged: true,
             heirs: heirs, yieldsAt: yieldsAt)
         return Period(
-            terms: PurchaseTerms(Shared(fact), expiry: line.end, revokedAt: withdrawal?.at, web: web),
-            start: draft.start,
-            end: end, ending: ending, positions: Set(positions).sorted())
+            terms: PurchaseTerms(
+                Shared(fact), ids: draft.billed.count > 1 ? draft.billed.map(\.lineID).sorted() : [],
+                expiry: line.end, revokedAt: withdrawal?.at, web: web),
+            start: draft.start, end: end, ending: ending, positions: Set(positions).sorted())
     }
 
     /// The statement whose trial covers a line that cost nothing; `nil` where the line is not a trial's.
