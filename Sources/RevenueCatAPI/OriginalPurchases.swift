@@ -7,6 +7,8 @@ struct OriginalPurchases {
     /// One product of a subscription.
     struct Subscription {
         let latest: ChainStanding.Latest
+        /// What was paid for with it, as the same.
+        let others: [TransactionFact]
         let billingIssues: [Told]
         let unsubscriptions: [Told]
         let originalPurchaseDate: Timestamp
@@ -31,7 +33,8 @@ struct OriginalPurchases {
         }
         let purchases = state.purchases(facts.catalog)
         let first = purchases.map(\.purchaseDate).min()
-        let standings = state.chains(facts.catalog).map { chain in
+        let chains = state.chains(facts.catalog)
+        let standings = chains.map { chain in
             ChainStanding(chain, of: state, at: instant, facts.catalog.policy, isOwned: isOwned)
         }
         var subscriptions: [Subscription] = []
@@ -41,7 +44,8 @@ struct OriginalPurchases {
                 if latest.period.isSubscription {
                     subscriptions.append(
                         Subscription(
-                            latest: latest, billingIssues: standing.billingIssues(of: latest),
+                            latest: latest, others: chains.paid(with: latest.period),
+                            billingIssues: standing.billingIssues(of: latest),
                             unsubscriptions: standing.unsubscriptions(of: latest),
                             originalPurchaseDate: first ?? latest.period.fact.purchaseDate,
                             instant: instant))

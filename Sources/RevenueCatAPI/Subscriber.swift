@@ -102,7 +102,7 @@ package struct Subscriber {
                 expiresDate: expiry, gracePeriodExpiresDate: graceEnd, isSandbox: environment == .sandbox,
                 originalPurchaseDate: min(WholeSecond(subscription.originalPurchaseDate), holding.purchaseDate),
                 ownershipType: period.fact.ownership == .known(.familyShared) ? .familyShared : .purchased,
-                periodType: PeriodType(period.fact.offer), price: price(of: period.fact),
+                periodType: PeriodType(period.fact.offer), price: price(of: period.fact, with: subscription.others),
                 purchaseDate: holding.purchaseDate,
                 refundedAt: isRefunded ? hearings.refund(of: period).map { WholeSecond($0) } : nil,
                 store: isOfWeb ? .stripe : .appStore,
@@ -133,9 +133,9 @@ package struct Subscriber {
     }
 
     /// Of a family member's share 0, for somebody else paid.
-    private func price(of fact: TransactionFact) -> Price? {
+    private func price(of fact: TransactionFact, with others: [TransactionFact] = []) -> Price? {
         let isShared = fact.ownership == .known(.familyShared)
-        return facts.originals[fact.originalTransactionID]?.price(of: fact)
+        return facts.originals[fact.originalTransactionID]?.price(of: fact, with: others)
             .flatMap { isShared ? Money(thousandths: 0, currency: $0.currency) : $0 }.map { Price($0) }
     }
 

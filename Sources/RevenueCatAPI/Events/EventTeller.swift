@@ -26,7 +26,9 @@ package struct EventTeller: PurchaseTeller {
             // What is nobody's any more has ended for them.
             courses[key] = standing.isOpen ? [standing.end(at: moment.instant)] : []
         }
-        Self.joinItems(&courses, old, new)
+        let rows = PurchaseRows(old, new)
+        Self.joinItems(&courses, old, new, rows)
+        for (key, events) in courses { courses[key] = rows.told(events, of: key) }
         let isSame = departed.isEmpty && courses.allSatisfy { old[$0.key] != nil && $0.value.isEmpty }
         guard !isSame else { return PurchaseChanges(before: [], after: []) }
         var changes = PurchaseChanges(before: try Self.shown(before), after: try Self.shown(after))
@@ -51,7 +53,7 @@ package struct EventTeller: PurchaseTeller {
                     news: told)
             } else if old[key] == nil {
                 // It was bought before, by whomever: it goes on, with what is so of its renewing.
-                let goingOn = new[key]?.isOpen == true ? events.map(\.ofTransferred) : []
+                let goingOn = new[key].map { $0.isOpen && $0.isShown } == true ? events.map(\.ofTransferred) : []
                 changes.arrived[key.text] = PurchaseChanges.Arrived(
                     news: told, transferred: try news(goingOn, key))
             } else {
@@ -102,7 +104,7 @@ package struct EventTeller: PurchaseTeller {
     /// Where one item of a subscription on the web takes another's place, the subscription has changed its product.
     private static func joinItems(
         _ courses: inout [PurchaseKey: [PurchaseEvent]], _ old: [PurchaseKey: PurchaseStanding],
-        _ new: [PurchaseKey: PurchaseStanding]
+        _ new: [PurchaseKey: PurchaseStanding], _ rows: PurchaseRows
     ) {
         let begun = courses.filter { key, events in
             old[key] == nil && new[key]?.kind == .subscription && events.contains { $0.type.begins }
@@ -110,13 +112,13 @@ package struct EventTeller: PurchaseTeller {
         for (key, events) in begun {
             let ended = courses.keys.sorted().filter { other in
                 other != key && other.source == key.source && old[other]?.isOpen == true && new[other]?.isOpen == false
-                    && new[other]?.withdrawnAt == nil
+                    && new[other]?.withdrawnAt == nil && new[other]?.isShown == true
             }
             guard let view = new[key]?.view else { continue }
             guard let other = ended.first, let left = new[other]?.view else {
-                // Who lapsed has the same again, under another item.
+                // Who has it, or lapsed, has the same again, under another item.
                 let hadIt = old.contains { former, standing in
-                    former.source == key.source && !standing.isOpen && standing.view.productID == view.productID
+                    former.source == key.source && standing.view.productID == view.productID
                 }
                 if hadIt { courses[key] = events.map { $0.renewed(as: view) } }
                 continue
@@ -143,12 +145,13 @@ extension CustomerMoment {
 }
 
 extension MessageType {
-    fileprivate var begins: Bool { self == .initialPurchase || self == .renewal }
+    /// Whether it says that a subscription was paid for.
+    var begins: Bool { self == .initialPurchase || self == .renewal }
 }
 
 extension PurchaseEvent {
     /// The same of what is no new subscription.
-    fileprivate func renewed(as view: PurchaseView) -> PurchaseEvent {
+    func renewed(as view: PurchaseView) -> PurchaseEvent {
         type.begins ? PurchaseEvent(type: .renewal, view: view, detail: .renewal(isTrialConversion: false)) : self
     }
 

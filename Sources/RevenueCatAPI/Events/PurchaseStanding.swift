@@ -88,11 +88,11 @@ struct PurchaseStanding: Sendable {
 
     let kind: Kind
     /// Of a subscription its latest period.
-    let view: PurchaseView
+    private(set) var view: PurchaseView
     /// By their products, of a subscription that changed them.
-    let views: [String: PurchaseView]
+    private(set) var views: [String: PurchaseView]
     /// Whether it gives access, to whatever its product gives.
-    let isOpen: Bool
+    private(set) var isOpen: Bool
     /// The catalog gives it no time at all, as with coins.
     let givesNothing: Bool
     /// The transactions of the latest period.
@@ -107,38 +107,57 @@ struct PurchaseStanding: Sendable {
     /// When the latest period runs out by itself.
     let expiry: Timestamp
     /// Until when it gives access with its grace period, ahead or under way; `nil` without one.
-    let graceEnd: Timestamp?
+    private(set) var graceEnd: Timestamp?
     /// When it was first said that the charge failed; `nil` where it did not, or that is solved.
-    let failedAt: Timestamp?
+    private(set) var failedAt: Timestamp?
     /// Whether the store goes on trying.
-    let isCollecting: Bool
-    let isUnsubscribed: Bool
+    private(set) var isCollecting: Bool
+    private(set) var isUnsubscribed: Bool
     /// What it renews as; `nil` where nobody said.
-    let nextProductID: String?
+    private(set) var nextProductID: String?
     /// It was taken back, since when.
     let withdrawnAt: Timestamp?
     let isRefunded: Bool
     /// The period that would have followed, where it was paid for and its money went back before it begins.
     let refundedAhead: PurchaseView?
     /// Why it does not renew.
-    let cancelReason: EndReason
+    private(set) var cancelReason: EndReason
     /// Why it ended, or would.
-    let endReason: EndReason
+    private(set) var endReason: EndReason
+    /// What it gives by itself, where another item of its row gives more.
+    private(set) var own: (isOpen: Bool, end: Timestamp)?
+
+    /// Whether it is the one that its row shows.
+    var isShown: Bool { own == nil }
 
     /// Until when it gave access, or, where that is taken back, was to give it; of what gives none when it was bought.
     private var ranUntil: Timestamp {
         if givesNothing { return view.purchasedAt }
-        return withdrawnAt == nil ? view.end : max(view.end, expiry)
+        let end = own?.end ?? view.end
+        return withdrawnAt == nil ? end : max(end, expiry)
     }
 
     /// Whether it is told of, where nothing was told yet, at an instant.
     ///
     /// It was paid for, though it is over: what its money does is told, too. Nobody pays for a grant.
     func isTellable(at instant: Timestamp) -> Bool {
-        if isOpen { return true }
+        if own?.isOpen ?? isOpen { return true }
         return kind != .grant && withdrawnAt == nil
             && instant < ranUntil.adding(milliseconds: PurchaseCourse.lateness)
     }
+
+    /// Takes over what a row shows of access and renewing; what was paid stays its own.
+    mutating func stand(as shown: PurchaseStanding) {
+        own = (isOpen, view.end)
+        view.expiresAt = shown.view.expiresAt
+        views[view.productID] = view
+        (isOpen, graceEnd, failedAt) = (shown.isOpen, shown.graceEnd, shown.failedAt)
+        (isCollecting, isUnsubscribed) = (shown.isCollecting, shown.isUnsubscribed)
+        (nextProductID, cancelReason, endReason) = (shown.nextProductID, shown.cancelReason, shown.endReason)
+    }
+
+    /// It changes to no other product.
+    mutating func stay() { nextProductID = view.productID }
 
     /// What the latest period was paid with.
     var payment: Payment {

@@ -27,20 +27,23 @@ struct PurchaseStandings {
             facts.ownership.owner(of: fact, at: instant) == facts.customer
         }
         var once: [PurchaseKey: ChainStanding.Latest] = [:]
-        for chain in state.chains(facts.catalog) {
+        var items: [PurchaseKey] = []
+        let chains = state.chains(facts.catalog)
+        for chain in chains {
             let standing = ChainStanding(
                 chain, of: state, at: instant, facts.catalog.policy, isOwned: isOwned)
             let latest = standing.latest.filter { !$0.period.fact.productID.isEmpty }
             let subscribed = latest.filter(\.period.isSubscription)
             if let last = subscribed.max(by: { $0.index < $1.index }) {
-                let part = last.period.web?.item ?? ""
-                standings[PurchaseKey(source: originalID, part: part)] = self.standing(
-                    of: last, among: subscribed, standing, chain)
+                let key = PurchaseKey(source: originalID, part: last.period.web?.item ?? "")
+                standings[key] = self.standing(of: last, among: subscribed, standing, chain, of: chains)
+                items.append(key)
             }
             for bought in latest where !bought.period.isSubscription && runs(bought.period) {
                 once[Self.key(originalID, bought.period.fact, Set(bought.period.transactionIDs))] = bought
             }
         }
+        standings.joinRows(of: items)
         let purchases =
             state.web == nil
             ? state.winningStatements() : state.purchases(facts.catalog).map { (fact: $0, [$0.transactionID]) }
@@ -65,8 +68,10 @@ struct PurchaseStandings {
         return PurchaseKey(source: originalID, part: transaction + fact.productID)
     }
 
+    /// - Parameter others: what its payment is told as paid for, too.
     private func view(
-        _ fact: TransactionFact, transactionID: String, _ access: Access?, isOfWeb: Bool
+        _ fact: TransactionFact, transactionID: String, _ access: Access?, isOfWeb: Bool,
+        with others: [TransactionFact] = []
     ) -> PurchaseView {
         let state = facts.originals[fact.originalTransactionID]
         let isWithdrawn = fact.revocation.map { $0.date <= instant } ?? false
@@ -78,7 +83,8 @@ struct PurchaseStandings {
             expiresAt: access.flatMap { $0.end == .endless ? nil : $0.end },
             isFamilyShare: fact.ownership == .known(.familyShared),
             offerCode: fact.offer?.type == Self.offerCode ? fact.offer?.identifier : nil,
-            price: state?.price(of: fact), refund: isOfWeb || isWithdrawn ? state?.refunded(of: fact) : nil)
+            price: state?.price(of: fact, with: others),
+            refund: isOfWeb || isWithdrawn ? state?.refunded(of: fact, with: others) : nil)
     }
 
     /// Apple's `offerType` of an offer code.
@@ -86,13 +92,13 @@ struct PurchaseStandings {
 
     private func standing(
         of last: ChainStanding.Latest, among latest: [ChainStanding.Latest], _ standing: ChainStanding,
-        _ chain: PeriodChain
+        _ chain: PeriodChain, of chains: [PeriodChain]
     ) -> PurchaseStanding {
         // Of Stripe each period has an invoice, where the document names the subscription.
         let views = latest.map { shown in
             view(
                 shown.period.fact, transactionID: shown.period.web?.invoiceID ?? shown.period.fact.transactionID,
-                shown.access, isOfWeb: shown.period.web != nil)
+                shown.access, isOfWeb: shown.period.web != nil, with: chains.paid(with: shown.period))
         }
         let byProduct = Dictionary(views.map { ($0.productID, $0) }) { $1 }
         let (period, access, fact) = (last.period, last.access, last.period.fact)
