@@ -20,6 +20,12 @@ extension ComponentNotes {
                 "customer_id": "Whose it is; `null` when nobody has claimed it, or the customer was erased",
                 "needs_store_check": "A device says that a revocation is gone which the store stated: ask the store",
             ]),
+        "SubscriptionPurchase": ComponentNotes(
+            "Something that was bought and has no period, such as coins, which are used up",
+            [
+                "refunded_in_part": "Only a part of what was paid for it was given back",
+                "customer_id": "Whose it is; `null` when nobody has claimed it, or the customer was erased",
+            ]),
         "SubscriptionEnd": ComponentNotes("What ends a period"),
         "StoreCheck": ComponentNotes(
             "What ledger and store say of one original transaction, before and after the store was asked",

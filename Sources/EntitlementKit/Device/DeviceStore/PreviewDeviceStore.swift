@@ -81,7 +81,9 @@ public actor PreviewDeviceStore: DeviceStore {
 
     /// The last purchase of a product is refunded.
     ///
-    /// - Parameter percentage: how much of the price goes back, in all, in per cent; `nil`: all of it.
+    /// - Parameters:
+    ///   - productID: what is refunded.
+    ///   - percentage: how much of the price goes back, in all, in per cent; `nil`: all of it.
     public func refund(_ productID: String, percentage: Double? = nil) {
         guard let index = rows.lastIndex(where: { $0.product.id == productID }) else { return }
         (rows[index].revokedAt, rows[index].revokedPercentage) = (clock.now(), percentage)
