@@ -71,6 +71,20 @@ struct KitRig {
         await store.settled()
     }
 
+    /// Expects that the store's sheet was shown once, and closed, or that it was not, because of what is owned.
+    func expectSheet(
+        _ isShown: Bool, _ outcome: PurchaseOutcome, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(device.state.purchases.count == (isShown ? 1 : 0), sourceLocation: sourceLocation)
+        if isShown {
+            #expect(outcome == .userCancelled, sourceLocation: sourceLocation)
+        } else if case .failed(let error) = outcome {
+            #expect(error.reason == .alreadyOwned, sourceLocation: sourceLocation)
+        } else {
+            Issue.record("\(outcome)", sourceLocation: sourceLocation)
+        }
+    }
+
     func gives(_ id: String = "premium") async -> Bool { await store.current.givesAccess(to: id) }
 
     /// The app has granted a transaction as it reads now.

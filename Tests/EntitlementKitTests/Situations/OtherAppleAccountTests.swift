@@ -53,13 +53,6 @@ struct OtherAppleAccountTests {
         }
         #expect(await rig.gives())
         let outcome = await rig.store.purchase("monthly")
-        #expect(rig.device.state.purchases.count == (situation.isSold ? 1 : 0))
-        if situation.isSold {
-            #expect(outcome == .userCancelled)
-        } else if case .failed(let error) = outcome {
-            #expect(error.reason == .alreadyOwned)
-        } else {
-            Issue.record("\(outcome)")
-        }
+        rig.expectSheet(situation.isSold, outcome)
     }
 }
