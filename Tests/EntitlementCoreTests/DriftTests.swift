@@ -83,6 +83,19 @@ struct DriftTests {
                 "The device reads active; by the facts it is revoked since 2026-01-09T00:00:00.000Z (refunded).",
                 "The device reads active; nothing that is known to be this customer's is of this product.",
             ])
+        let failing = Given(
+            subscription("1", from: 0, to: 30), renewalInfo(signed: 30.5, graceEnd: 36, retry: true),
+            renewalInfo(signed: 40, retry: true))
+        let states = [31.0, 41].flatMap { instant in
+            failing.facts.drift(from: [Self.claim("pro", .active, 30)], at: day(instant)).drift.map(\.explanation)
+        }
+        #expect(
+            states == [
+                "The device reads active; by the facts it is in its grace period since 2026-01-31T00:00:00.000Z "
+                    + "(grace_period).",
+                "The device reads active; by the facts it is in billing retry since 2026-02-06T00:00:00.000Z "
+                    + "(billing_retry).",
+            ], "since the state began, and neither access nor what was said last about it")
         let ends = Given(subscription("1", from: 0, to: 30)).facts.drift(
             from: [Self.claim("pro", .active, 31)], at: day(10)
         ).drift.map(\.explanation)

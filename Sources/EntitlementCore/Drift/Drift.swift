@@ -37,7 +37,8 @@ extension CustomerFacts {
     ) -> (drift: [Drift], until: Timestamp) {
         guard let first = claims.first else { return ([], .endless) }
         let facts = ofProducts(Set(claims.map(\.productID)), of: first.app)
-        let (read, until) = facts.answersHolding(at: instant)
+        let folded = FoldedCustomer(facts)
+        let (read, until) = folded.answersHolding(at: instant)
         let answers = Dictionary(read.map { ($0.entitlementID, $0) }, uniquingKeysWith: { first, _ in first })
         let drift: [Drift] = claims.compactMap { claim in
             let answer = answers[claim.productID]
@@ -48,9 +49,11 @@ extension CustomerFacts {
                 let end = answer.until.map { "on \($0)" } ?? "never"
                 explanation = "The device expects access to end on \(until); by the facts it ends \(end)."
             } else if let answer {
+                // Not the answer's own `since`, which is that of access, whatever states it went through.
+                let began = folded.timelines.first { $0.entitlementID == claim.productID }?.stateBegan(by: instant)
                 explanation =
                     "The device reads \(claim.state.inWords); by the facts it is \(answer.state.inWords) since "
-                    + "\(answer.since) (\(answer.reading.reason.rawValue))."
+                    + "\(began ?? answer.reading.start) (\(answer.reading.reason.rawValue))."
             } else {
                 explanation =
                     "The device reads \(claim.state.inWords); nothing that is known to be this customer's is of this "

@@ -93,6 +93,13 @@ package struct EntitlementTimeline: Hashable, Sendable {
         return intervals
     }
 
+    /// When the state of an instant began, whatever gives it; `nil` before the timeline begins.
+    func stateBegan(by instant: Timestamp) -> Timestamp? {
+        let begun = readings.prefix { $0.start <= instant }
+        guard let state = begun.last?.state else { return nil }
+        return begun.suffix(from: (begun.lastIndex { $0.state != state } ?? -1) + 1).first?.start
+    }
+
     /// The union of several sources: at each instant the reading that is to be shown.
     ///
     /// In about as many steps as there are readings, for some have thousands of grants.
