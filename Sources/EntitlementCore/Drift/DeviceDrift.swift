@@ -96,7 +96,7 @@ package struct DeviceDrift: Sendable {
             let isLater = teller.speaksOfItself && (event.occurredAt ?? .earliest) > at
             return .ended(isLater && cause.driftClass != .unexplained ? cause : teller.cause, by: teller.end)
         }
-        return .open(cause.driftClass == .unexplained ? explanation() : cause)
+        return .open(cause.driftClass == .unexplained || isRevocationDisputed ? explanation() : cause)
     }
 
     /// Which purchase of the product it is about, as far as that is known; always one of the device's own app.
@@ -141,9 +141,16 @@ package struct DeviceDrift: Sendable {
         if facts.answer(to: claim, at: at)?.reading.reason == .ownedByAnother { return .heldByAnother }
         if disputed.contains(where: isAbout) { return .inConflict }
         if elsewhere.facts().agrees(with: claim, at: at) { return .heldElsewhere }
+        // What the store may have taken back was true before, too.
+        if isRevocationDisputed { return .disputed }
         if wasTrue { return .trueBefore }
         // A purchase of the product that only the other environment knows is what the device means, whatever it says of it.
         return purchases(in: history).isEmpty && !purchases(in: elsewhere).isEmpty ? .heldElsewhere : .none
+    }
+
+    /// Whether what the ledger says of the claim's instant rests on a revocation that the store may have taken back.
+    private var isRevocationDisputed: Bool {
+        history.facts().answer(to: claim, at: at)?.reading.needsStoreCheck ?? false
     }
 
     /// Whether some part of what is known, as the ledger or the device could have known it once, gives the claim at its

@@ -38,6 +38,8 @@ package enum DriftCause: Hashable, Sendable, CaseIterable {
     case inConflict
     /// The store's other environment gives exactly what the device says.
     case heldElsewhere
+    /// A device brought a newer statement that knows nothing of a revocation which the store stated.
+    case disputed
     /// By earlier facts, or at an earlier instant, it was as the device says.
     case trueBefore
     /// The device knows of nothing that gives the product.
@@ -64,7 +66,7 @@ package enum DriftCause: Hashable, Sendable, CaseIterable {
         case .ownedLater, .heldByAnother, .inConflict: .ownership
         case .heldElsewhere: .environment
         case .trueBefore, .notHeardOf, .confirmedByStore, .learned: .staleDevice
-        case .none, .tooMuchKnown: .unexplained
+        case .disputed, .none, .tooMuchKnown: .unexplained
         }
     }
 
@@ -79,6 +81,8 @@ package enum DriftCause: Hashable, Sendable, CaseIterable {
         case .heldByAnother: "The purchase was this customer's, and is somebody else's now."
         case .inConflict: "There is a purchase of this product that is somebody else's, and this customer claims it."
         case .heldElsewhere: "The customer has it in the store's other environment."
+        case .disputed:
+            "A newer statement of the store's, which a device brought, knows nothing of the revocation: ask the store."
         case .trueBefore: "It was so before; the device has not heard of what came since."
         case .notHeardOf: "The device does not know of the purchase, or of its last renewal."
         case .confirmedByStore: "The store was asked and says what the ledger says; the device has not heard of it."

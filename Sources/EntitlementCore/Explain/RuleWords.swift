@@ -73,11 +73,14 @@ struct RuleWords {
             return replaced(product, shown)
         case .refunded:
             let date = (period.revokedAt ?? reading.start).inWords
-            return period.isRefundedInPart
+            let refund =
+                period.isRefundedInPart
                 ? "\(part(refundedOf: period)) of what was paid for \(product) was refunded on \(date), and by the catalog's "
                     + "policy that ends access" : "\(product) was refunded on \(date)"
+            return refund + contradiction(of: period)
         case .familyRevoked:
             return "\(product) has not been shared by the family since \((period.revokedAt ?? reading.start).inWords)"
+                + contradiction(of: period)
         case .ownedByAnother:
             if facts.isUnclaimed(shown) {
                 return "\(product) has gone on since \(reading.start.inWords) with a purchase that does not say whose "
@@ -97,6 +100,21 @@ struct RuleWords {
             + (tokenMove(of: shown)?.positions ?? undoneLink(of: shown)?.positions ?? [])
             + (shown.reading.reason == .expired ? shown.period(after: instant)?.positions ?? [] : [])
             + (shown.reading.reason == .paidPeriod ? refundPositions(beside: shown) : [])
+            + (shown.reading.state == .revoked ? contradictionPositions(shown) : [])
+    }
+
+    /// That a device contradicts a revocation, which only the store can settle.
+    private func contradiction(of period: Period) -> String {
+        guard period.needsStoreCheck else { return "" }
+        return "; a newer statement of the store's, which a device brought, knows nothing of that, so the store is to "
+            + "be asked"
+    }
+
+    private func contradictionPositions(_ shown: ShownReading) -> [Int64] {
+        guard let period = shown.period(at: instant), period.needsStoreCheck else { return [] }
+        let stated = facts.originals[period.fact.originalTransactionID]?.transactions ?? []
+        return stated.filter { !$0.sources.includesStore && period.transactionIDs.contains($0.fact.transactionID) }
+            .map(\.position)
     }
 
     /// That a known period follows another, and when.

@@ -48,6 +48,9 @@ package struct Reading: Hashable, Sendable {
 
     package var isSubscription: Bool { terms?.value.isSubscription ?? false }
 
+    /// See ``PurchaseTerms/needsStoreCheck``.
+    var needsStoreCheck: Bool { terms?.value.needsStoreCheck ?? false }
+
     /// What is so only of what was bought on the web.
     var web: WebPeriod? { terms?.value.web }
 

@@ -5,7 +5,7 @@ package import PostgresClient
 ///
 /// Events are taken one after the other, each with what is known up to it; so the rows are the same whatever the pages were.
 package struct DriftProjector: Sendable {
-    static let row = ProjectionRow(name: "drift", version: 1)
+    static let row = ProjectionRow(name: "drift", version: 2)
 
     private let follower: LogFollower
     private let pageEvents: Int64

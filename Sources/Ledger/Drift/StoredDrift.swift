@@ -48,6 +48,7 @@ extension DriftCause {
         case .deliveredAfterAsking: 14
         case .none: 15
         case .tooMuchKnown: 16
+        case .disputed: 17
         }
     }
 

@@ -148,6 +148,15 @@ struct ExplanationTests {
             testDescription: "a refund", told: [.statement(subscription("1", from: 0, to: 90, revoked: 20))],
             expected: "no refunded [1, 2]", because: "pro was refunded on 21 January 2026, 00:00 UTC"),
         Case(
+            testDescription: "a refund of which a device's newer statement knows nothing",
+            told: [
+                .statement(subscription("1", from: 0, to: 90, signed: 20, revoked: 20)),
+                .statement(subscription("1", from: 0, to: 90, signed: 25).fromDevice),
+            ],
+            expected: "no refunded [1, 2, 3]",
+            because: "pro was refunded on 21 January 2026, 00:00 UTC; a newer statement of the store's, which a device "
+                + "brought, knows nothing of that, so the store is to be asked"),
+        Case(
             testDescription: "the end of family sharing", told: [shared(revoked: 20)],
             expected: "no family_revoked [1, 2]",
             because: "pro has not been shared by the family since 21 January 2026, 00:00 UTC"),

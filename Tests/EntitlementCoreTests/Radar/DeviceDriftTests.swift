@@ -19,6 +19,8 @@ struct DeviceDriftTests {
     private static let paid = Entry.statement(subscription("1", from: 0, to: 30))
     private static let renewed = Entry.statement(subscription("2", from: 30, to: 60, .renewal))
     private static let refunded = Entry.statement(subscription("2", from: 30, to: 60, signed: 35, revoked: 35))
+    private static let brought = told(subscription("2", from: 30, to: 60, signed: 38), by: .device)
+
     private static func report(
         _ state: EntitlementState, _ actual: EntitlementState?, _ until: Double? = nil, actualUntil: Double? = nil,
         of customer: IdentityRef = alice, product: String = "pro", app: String = "com.example"
@@ -55,6 +57,12 @@ struct DeviceDriftTests {
         Row(
             name: "a refund the device has not heard of", claim: (.active, 60), known: [paid, renewed, refunded],
             cause: .trueBefore),
+        Row(
+            name: "a newer statement that a device brought, which knows nothing of the refund", claim: (.active, 60),
+            known: [paid, renewed, refunded, brought], cause: .disputed),
+        Row(
+            name: "the same, and the device reads the refund's purchase as over", claim: (.expired, nil),
+            known: [paid, renewed, refunded, brought], cause: .notHeardOf),
         Row(
             name: "a renewal the device has not heard of", claim: (.active, 30), known: [paid, renewed],
             cause: .trueBefore),
@@ -175,6 +183,19 @@ struct DeviceDriftTests {
             name: "a refund that is taken back later does not show that the device was right", claim: (.active, 60),
             known: [paid, renewed, refunded], event: .statement(subscription("2", from: 30, to: 60, signed: 45)),
             cause: .trueBefore, by: .notification),
+        Ending(
+            name: "a device's newer statement knows nothing of the refund", claim: (.active, 60),
+            known: [paid, renewed, refunded], event: brought, cause: .disputed, by: nil),
+        Ending(
+            name: "the store says again that it was refunded", claim: (.active, 60),
+            known: [paid, renewed, refunded, brought],
+            event: told(subscription("2", from: 30, to: 60, signed: 41, revoked: 35), by: .serverAPI),
+            cause: .trueBefore, by: nil),
+        Ending(
+            name: "the store says that the refund was taken back", claim: (.active, 60),
+            known: [paid, renewed, refunded, brought],
+            event: told(subscription("2", from: 30, to: 60, signed: 41), by: .serverAPI), cause: .toldWhenAsked,
+            by: .storeAnswer),
         Ending(
             name: "the device agrees, and it was stale", claim: (.active, 60), known: [paid, renewed, refunded],
             event: .fact(report(.revoked, .revoked), recorded: 41), cause: .trueBefore, by: .agreement),

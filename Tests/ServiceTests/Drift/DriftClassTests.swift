@@ -158,6 +158,24 @@ struct DriftClassTests {
         #expect(metrics.contains(#"rightful_device_drift_total{outcome="agreed"} 2"#))
     }
 
+    @Test("unexplained: a refund that a device's newer statement contradicts, until the store settles it")
+    func contradicted() async throws {
+        let rig = try await ServiceRig.withCatalog()
+        try await rig.notify(Self.month(1), uuid: "n1")
+        try await rig.notify(Self.month(1, revoked: 315, signed: 315), type: "REFUND", uuid: "n2")
+        var posted = Self.claims(.active, 340, product: Self.monthly)
+        posted.transactions = [try rig.sign(Self.month(1, signed: 318))]
+        _ = try await rig.answer(Self.customer, posted)
+        #expect(try await rig.differences() == ["unexplained device_ledger open"])
+        #expect(try await rig.drift().items.first?.explanation.hasSuffix("ask the store.") == true)
+        let explained = try await rig.get("/v1/customers/\(Self.customer)/explain").text
+        #expect(explained.contains("which a device brought, knows nothing of that, so the store is to be asked"))
+        try await rig.expectSameDriftAnew(pageEvents: 1)
+        try await rig.notify(Self.month(1, signed: 318), type: "REFUND_REVERSED", uuid: "n3")
+        #expect(try await rig.differences() == ["late_notification device_ledger by notification"])
+        try await rig.expectSameDriftAnew(pageEvents: 1)
+    }
+
     @Test("a newer report about a product stands for the older one")
     func newer() async throws {
         let rig = try await ServiceRig.withCatalog()
