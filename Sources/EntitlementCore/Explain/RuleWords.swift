@@ -41,6 +41,7 @@ struct RuleWords {
         case .oneTimePurchase:
             let bought = period.web == nil ? "bought\(shared(period))" : "paid for"
             return "\(product) was \(bought) on \(period.start.inWords) and does not run out" + sinceWhen(period, shown)
+                + reversal(of: period)
         case .leeway:
             return "\(product) ran out on \(period.end.inWords), and the catalog's policy leaves it open until "
                 + reading.end.inWords
@@ -99,7 +100,7 @@ struct RuleWords {
         [lapse(of: shown)?.position].compactMap(\.self)
             + (tokenMove(of: shown)?.positions ?? undoneLink(of: shown)?.positions ?? [])
             + (shown.reading.reason == .expired ? shown.period(after: instant)?.positions ?? [] : [])
-            + (shown.reading.reason == .paidPeriod ? refundPositions(beside: shown) : [])
+            + ([.paidPeriod, .oneTimePurchase].contains(shown.reading.reason) ? refundPositions(beside: shown) : [])
             + (shown.reading.state == .revoked ? contradictionPositions(shown) : [])
     }
 
@@ -125,6 +126,7 @@ struct RuleWords {
 
     private func refundPositions(beside shown: ShownReading) -> [Int64] {
         (shown.period(at: instant).flatMap { partialRefund(of: $0) }?.positions ?? [])
+            + (shown.period(at: instant).flatMap { reversedRefund(of: $0) }?.positions ?? [])
             + (earlierRefund(before: shown)?.positions ?? [])
     }
 
@@ -145,6 +147,35 @@ struct RuleWords {
             refund = period.fact.revocation.map { ($0.date, []) }
         }
         return refund.flatMap { $0.at <= instant ? $0 : nil }
+    }
+
+    /// The refund of a period by an instant that the store took back, with the events in which it said so and before that the
+    /// refund; `nil` where there was none.
+    ///
+    /// What gives access again is a statement that a device may have brought long before the store said the same.
+    private func reversedRefund(of period: Period) -> (at: Timestamp, positions: [Int64])? {
+        guard period.web == nil, period.fact.revocation == nil, period.fact.ownership != .known(.familyShared) else {
+            return nil
+        }
+        var refund: (at: Timestamp, position: Int64)?
+        var reversal: Int64?
+        for event in told where StatementSources(event.statementSource).includesStore {
+            for fact in event.fact.transactions where period.transactionIDs.contains(fact.transactionID) {
+                guard fact.originalTransactionID == period.fact.originalTransactionID else { continue }
+                if let date = fact.revocation?.date, date <= instant, fact.precedes(period.fact) {
+                    refund = (date, event.position)
+                } else if fact.payloadHash == period.fact.payloadHash {
+                    reversal = reversal ?? event.position
+                }
+            }
+        }
+        guard let refund, let reversal else { return nil }
+        return (refund.at, [refund.position, reversal])
+    }
+
+    private func reversal(of period: Period) -> String {
+        guard let refund = reversedRefund(of: period) else { return "" }
+        return "; the store has taken back its refund of \(refund.at.inWords)"
     }
 
     /// How much of a period's price went back, in the middle of a sentence.
@@ -229,6 +260,8 @@ struct RuleWords {
             return ", and \(self.part(refundedOf: period)) of that was refunded on \(part.at.inWords), which by the "
                 + "catalog's policy ends no access"
         }
+        let reversal = reversal(of: period)
+        guard reversal.isEmpty else { return reversal }
         guard let earlier = earlierRefund(before: shown), let refundedAt = earlier.revokedAt else { return "" }
         return "; the refund of \(refundedAt.inWords) is of its period from \(earlier.start.inWords) until "
             + "\(earlier.expiry.inWords) alone"

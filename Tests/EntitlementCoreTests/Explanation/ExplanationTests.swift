@@ -157,6 +157,16 @@ struct ExplanationTests {
             because: "pro was refunded on 21 January 2026, 00:00 UTC; a newer statement of the store's, which a device "
                 + "brought, knows nothing of that, so the store is to be asked"),
         Case(
+            testDescription: "a refund that the store took back, by what a device had brought before",
+            told: [
+                .statement(subscription("1", from: 0, to: 90, signed: 20, revoked: 20)),
+                .statement(subscription("1", from: 0, to: 90, signed: 25).fromDevice),
+                .statement(subscription("1", from: 0, to: 90, signed: 25)),
+            ],
+            expected: "yes paid_period [1, 2, 4]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 1 April 2026, 00:00 UTC; the store has taken "
+                + "back its refund of 21 January 2026, 00:00 UTC"),
+        Case(
             testDescription: "the end of family sharing", told: [shared(revoked: 20)],
             expected: "no family_revoked [1, 2]",
             because: "pro has not been shared by the family since 21 January 2026, 00:00 UTC"),
