@@ -120,6 +120,14 @@ struct PassTests {
         #expect(again.logText.contains("every user of this machine may read or change \(file)"))
         #expect(again.logText.contains("pass_keys: none may sign before 2100-01-01T00:00:00.000Z"))
         #expect(again.logText.contains("root_certificates: none is valid now"))
+        let notice = "\(file) is not listed with the key_id \(ring.facts[0].keyID), as which it signed passes"
+        #expect(!again.logText.contains(notice))
+
+        // Under another name it is another key to whoever has its passes, or pins it.
+        try installation.configure(["pass_keys": [["key_id": "old", "private_key_path": file]]])
+        let renamed = try await ServiceProcess.start(installation)
+        #expect(renamed.stop() == 0)
+        #expect(renamed.logText.contains(notice), "\(renamed.logText)")
     }
 
     @Test("a pass verifies as long as its key is published, and with no other key of that name")

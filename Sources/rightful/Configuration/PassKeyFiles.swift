@@ -1,3 +1,4 @@
+import EntitlementAPI
 import EntitlementCore
 import Foundation
 import Glibc
@@ -34,12 +35,28 @@ struct PassKeyFiles: Sendable {
         if stat(path, &status) != 0, errno == ENOENT {
             try SecretFile.make(path, holding: try PrivateKey.generate(.p256).pem())
         }
-        let user = "the data directory's pass key"
-        let pair = try TrustedMaterial.privateKey(path, of: user)
-        ring = PassKeyRing([
-            try PassKeyRing.Key(pair, id: try pair.publicKey.p256Point().thumbprint, notBefore: nil)
-        ])
-        warnings = [Self.warning(path, of: user)].compactMap { $0 }
+        ring = PassKeyRing([try Self.key(keptAt: path)])
+        warnings = [Self.warning(path, of: Self.keptUser)].compactMap { $0 }
+    }
+
+    /// What to say of a key that a data directory keeps and the ring lacks; `nil` where there is none.
+    ///
+    /// It signed passes as long as no other was listed, under the name that it has here and no other.
+    func warning(ofKeyLeftIn dataDirectory: String) -> String? {
+        let path = "\(dataDirectory)/\(Self.keptName)"
+        guard let kept = try? Self.key(keptAt: path) else { return nil }
+        let own = PassKeyRing([kept]).keySet.keys
+        guard !own.allSatisfy(ring.keySet.keys.contains) else { return nil }
+        return "pass_keys: \(path) is not listed with the key_id \(kept.id), as which it signed passes: these are "
+            + "believed no more, and apps that pin that key (passKeys) believe no answer; list it so, or move it away once "
+            + "nobody needs it"
+    }
+
+    private static let keptUser = "the data directory's pass key"
+
+    private static func key(keptAt path: String) throws -> PassKeyRing.Key {
+        let pair = try TrustedMaterial.privateKey(path, of: keptUser)
+        return try PassKeyRing.Key(pair, id: try pair.publicKey.p256Point().thumbprint, notBefore: nil)
     }
 
     /// Who may read a key can give away every entitlement; only warned of, because some platforms mount secrets so.

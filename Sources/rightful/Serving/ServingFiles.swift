@@ -39,6 +39,7 @@ struct ServingFiles: Sendable {
             }
         self.stripe = stripe
         warnings = anchors.warnings(now: now) + passKeys.warnings + stripe.warnings
+        warnings += [passKeys.warning(ofKeyLeftIn: configuration.dataDirectory)].compactMap(\.self)
         if let start = passKeys.ring.start(after: now) {
             warnings.append(
                 "pass_keys: none may sign before \(start) (not_before); until then there are no passes, and a device that asks for "
