@@ -92,16 +92,21 @@ struct SteadyLoadTests {
             script: """
                 INSERT INTO drift (ledger_id, position, environment, comparison, class, cause, app, is_open, found_at)
                 VALUES (1, \(found), 1, 1, 1, 1, '', true, now());
-                INSERT INTO projection (ledger_id, name, version, checkpoint) VALUES (1, 'drift', 1, \(found))
-                ON CONFLICT (ledger_id, name) DO UPDATE SET checkpoint = excluded.checkpoint;
+                INSERT INTO projection (ledger_id, name, version, checkpoint)
+                VALUES (1, '\(DriftProjector.row.name)', \(DriftProjector.row.version), \(found))
+                ON CONFLICT (ledger_id, name) DO UPDATE
+                SET version = excluded.version, checkpoint = excluded.checkpoint;
                 """)
         // As whoever notes how deliveries to both went.
         let sender = try await ledger.database.owner()
         try await sender.execute(script: "BEGIN; SELECT FROM webhook_endpoint WHERE endpoint = 'we_a' FOR UPDATE")
         async let progress = projector.step(now: { Self.now })
+        let begun = ContinuousClock.now
         while try await owner.query(
             "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).isEmpty {}
+        ).isEmpty {
+            try #require(begun.duration(to: .now) < .seconds(20), "the step waited for no endpoint")
+        }
         try await sender.execute(script: "SELECT FROM webhook_endpoint WHERE endpoint = 'we_b' FOR UPDATE; COMMIT")
         #expect(try await progress == .news)
         let given = try await owner.query(
