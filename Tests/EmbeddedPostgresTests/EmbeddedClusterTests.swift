@@ -112,10 +112,12 @@ struct EmbeddedClusterTests {
                 try await busy.run { _ = try $0.query("SELECT count(*) FROM generate_series(1, 300000)") }
             }
             try await connection.run { connection in
+                let begun = ContinuousClock.now
                 while try connection.query(
                     "SELECT FROM pg_stat_activity WHERE query LIKE '%300000)' AND state = 'active'"
-                )
-                .isEmpty {}
+                ).isEmpty {
+                    try #require(begun.duration(to: .now) < .seconds(20), "the session was over before it was seen")
+                }
             }
             let killed = try postmaster(cluster)
             kill(killed, SIGKILL)

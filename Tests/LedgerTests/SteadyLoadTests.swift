@@ -101,12 +101,7 @@ struct SteadyLoadTests {
         let sender = try await ledger.database.owner()
         try await sender.execute(script: "BEGIN; SELECT FROM webhook_endpoint WHERE endpoint = 'we_a' FOR UPDATE")
         async let progress = projector.step(now: { Self.now })
-        let begun = ContinuousClock.now
-        while try await owner.query(
-            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).isEmpty {
-            try #require(begun.duration(to: .now) < .seconds(20), "the step waited for no endpoint")
-        }
+        try await ledger.database.untilASessionWaits()
         try await sender.execute(script: "SELECT FROM webhook_endpoint WHERE endpoint = 'we_b' FOR UPDATE; COMMIT")
         #expect(try await progress == .news)
         let given = try await owner.query(

@@ -165,7 +165,10 @@ struct SurfaceTests {
             try connection.execute(script: "BEGIN; SELECT position FROM ledger_head FOR UPDATE")
             let arrival = Task { try await rig.notify(Purchase()) }
             let waitsForUs = "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-            while try connection.query(waitsForUs).isEmpty {}
+            let begun = ContinuousClock.now
+            while try connection.query(waitsForUs).isEmpty {
+                try #require(begun.duration(to: .now) < .seconds(20), "nobody waits to append")
+            }
             rig.clock.now = try instant(later)
             try connection.execute(script: "COMMIT")
             return arrival

@@ -34,4 +34,18 @@ package struct TestDatabase: Sendable {
 
     /// A connection of the owning role.
     package func owner() async throws -> PostgresConnection { try await PostgresConnection.connect(ownerConninfo) }
+
+    /// Returns once a session waits for a lock of another; throws `NobodyWaits` after 20 s.
+    package func untilASessionWaits() async throws {
+        let watcher = try await owner()
+        let begun = ContinuousClock.now
+        while try await watcher.query(
+            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).isEmpty {
+            guard begun.duration(to: .now) < .seconds(20) else { throw NobodyWaits() }
+        }
+    }
+
+    /// No session waited for a lock, although the test says that one has to.
+    struct NobodyWaits: Error {}
 }

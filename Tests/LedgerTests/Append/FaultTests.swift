@@ -81,10 +81,7 @@ struct FaultTests {
         let holder = try await ledger.database.owner()
         try await holder.execute(script: "BEGIN; SELECT position FROM ledger_head FOR UPDATE")
         async let outcome = ledger.writer.append(Self.draft("statement"))
-        let watcher = try await ledger.database.owner()
-        while try await watcher.query(
-            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).isEmpty {}
+        try await ledger.database.untilASessionWaits()
         clock.now = Timestamp(milliseconds: Int64(9_000_000))
         try await holder.execute(script: "COMMIT")
         _ = try await outcome

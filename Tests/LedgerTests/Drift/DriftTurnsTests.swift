@@ -38,17 +38,14 @@ struct DriftTurnsTests {
         try await projector.catchUp()
         let other = try await Self.atIt(ledger.database)
         async let resetting: Void = projector.reset()
-        let watcher = try await ledger.database.owner()
-        while try await watcher.query(
-            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        ).isEmpty {}
+        try await ledger.database.untilASessionWaits()
         try await other.execute(
             script: """
                 INSERT INTO drift_stream (ledger_id, app, environment, since) VALUES (1, 'com.example', 1, now());
                 COMMIT
                 """)
         try await resetting
-        #expect(try await watcher.query("SELECT FROM drift_stream").isEmpty)
+        #expect(try await ledger.database.owner().query("SELECT FROM drift_stream").isEmpty)
     }
 
     /// Another process in the midst of a page.
