@@ -35,11 +35,13 @@ struct RowTests {
         }
     }
 
-    private static func refund(_ log: inout TestLog, _ number: Int, _ amount: Int64, at created: Double) {
+    private static func refund(
+        _ log: inout TestLog, _ number: Int, _ amount: Int64, at created: Double, _ status: WebRefundStatus = .succeeded
+    ) {
         log.stripe(at: created) {
             $0.refunds = [
                 WebRefund(
-                    refundID: "re_\(number)", amount: amount, currency: "usd", status: .known(.succeeded),
+                    refundID: "re_\(number)", amount: amount, currency: "usd", status: .known(status),
                     created: day(created), paymentIntent: "pi_\(number)", charge: nil)
             ]
         }
@@ -104,6 +106,22 @@ struct RowTests {
                 "CANCELLATION CUSTOMER_SUPPORT @8", "EXPIRATION UNSUBSCRIBE @30",
             ])
         #expect(told.money.isRight && told.money.sums == ["in_1": 10, "in_2": 0])
+    }
+
+    @Test(
+        "a refund that fails after the end is taken back, and the end follows, whichever item the row shows",
+        arguments: [1, 2])
+    func failedRefund(number: Int) throws {
+        var log = TestLog()
+        for number in 1...2 {
+            Self.pay(
+                &log, number, at: 0, [Self.line("\(number)", of: "si_\(number)", from: 0, to: 30, 1000)],
+                stripeSubscription(.active, until: 30, items: Self.items))
+        }
+        Self.refund(&log, number, 1000, at: 20)
+        log.stripe(at: 25) { $0.subscription = stripeSubscription(.canceled, until: 30, items: Self.items) }
+        Self.refund(&log, number, 1000, at: 40, .failed)
+        #expect(try log.story(by: 60).suffix(2) == ["REFUND_REVERSED @40", "EXPIRATION UNSUBSCRIBE @40"])
     }
 
     @Test("where one of two items becomes another product, that takes nothing's place")

@@ -33,15 +33,15 @@ struct PurchaseRows {
 
     /// What a purchase tells of all that became of it.
     ///
-    /// One that its row does not show tells of its money, unless it was paid with what the row shows; and behind another payment
-    /// how the row stands.
+    /// One that its row does not show tells of its money, unless it was paid with what the row shows; and behind another payment,
+    /// or one that came back, by which a receiver lets in, how the row stands.
     func told(_ events: [PurchaseEvent], of key: PurchaseKey) -> [PurchaseEvent] {
         events.compactMap { event in
             let view = event.view
             guard let shown = shown[PurchaseRow(key, view.productID)], shown.key != key else { return event }
             if view.transactionID == shown.transactionID { return nil }
-            let isPaid = events.contains { $0.type.begins && $0.view.productID == view.productID }
-            guard event.isOfMoney || isPaid else { return nil }
+            let letsIn = events.contains { $0.letsIn && $0.view.productID == view.productID }
+            guard event.isOfMoney || letsIn else { return nil }
             return event.type == .initialPurchase ? event.renewed(as: view) : event
         }
     }
@@ -95,8 +95,9 @@ extension PurchaseStanding {
 }
 
 extension PurchaseEvent {
+    /// Whether it tells that a payment was made, or came back.
+    fileprivate var letsIn: Bool { type.begins || type == .refundReversed }
+
     /// Whether it is about a payment, or what went back of one.
-    fileprivate var isOfMoney: Bool {
-        type.begins || type == .refundReversed || detail == .cancellation(.customerSupport)
-    }
+    fileprivate var isOfMoney: Bool { letsIn || detail == .cancellation(.customerSupport) }
 }
