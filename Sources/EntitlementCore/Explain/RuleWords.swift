@@ -152,25 +152,24 @@ struct RuleWords {
     /// The refund of a period by an instant that the store took back, with the events in which it said so and before that the
     /// refund; `nil` where there was none.
     ///
-    /// What gives access again is a statement that a device may have brought long before the store said the same.
+    /// The store took it back in the first of its own statements behind the refund, though what gives access may be another: a
+    /// device may have brought one before, and any later one says it again.
     private func reversedRefund(of period: Period) -> (at: Timestamp, positions: [Int64])? {
         guard period.web == nil, period.fact.revocation == nil, period.fact.ownership != .known(.familyShared) else {
             return nil
         }
-        var refund: (at: Timestamp, position: Int64)?
-        var reversal: Int64?
-        for event in told where StatementSources(event.statementSource).includesStore {
-            for fact in event.fact.transactions where period.transactionIDs.contains(fact.transactionID) {
-                guard fact.originalTransactionID == period.fact.originalTransactionID else { continue }
-                if let date = fact.revocation?.date, date <= instant, fact.precedes(period.fact) {
-                    refund = (date, event.position)
-                } else if fact.payloadHash == period.fact.payloadHash {
-                    reversal = reversal ?? event.position
-                }
-            }
+        let statements = told.filter { StatementSources($0.statementSource).includesStore }.flatMap { event in
+            event.fact.transactions.filter { fact in
+                period.transactionIDs.contains(fact.transactionID)
+                    && fact.originalTransactionID == period.fact.originalTransactionID
+            }.map { (fact: $0, position: event.position) }
         }
-        guard let refund, let reversal else { return nil }
-        return (refund.at, [refund.position, reversal])
+        let refunds = statements.filter { ($0.fact.revocation?.date).map { $0 <= instant } ?? false }
+        guard let refund = refunds.max(by: { $0.fact.precedes($1.fact) }), let date = refund.fact.revocation?.date,
+            let reversal = statements.filter({ $0.fact.revocation == nil && refund.fact.precedes($0.fact) })
+                .min(by: { $0.fact.precedes($1.fact) })
+        else { return nil }
+        return (date, [refund.position, reversal.position])
     }
 
     private func reversal(of period: Period) -> String {

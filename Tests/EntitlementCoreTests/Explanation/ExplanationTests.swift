@@ -167,6 +167,17 @@ struct ExplanationTests {
             because: "pro is paid from 1 January 2026, 00:00 UTC until 1 April 2026, 00:00 UTC; the store has taken "
                 + "back its refund of 21 January 2026, 00:00 UTC"),
         Case(
+            testDescription: "a refund that the store took back, whatever was said of it since",
+            told: [
+                .statement(subscription("1", from: 0, to: 90, signed: 20, revoked: 20)),
+                .statement(subscription("1", from: 0, to: 90, signed: 25)),
+                .statement(subscription("1", from: 0, to: 90, signed: 30)),
+                .statement(subscription("1", from: 0, to: 90, signed: 35).fromDevice),
+            ],
+            expected: "yes paid_period [1, 2, 3]",
+            because: "pro is paid from 1 January 2026, 00:00 UTC until 1 April 2026, 00:00 UTC; the store has taken "
+                + "back its refund of 21 January 2026, 00:00 UTC"),
+        Case(
             testDescription: "the end of family sharing", told: [shared(revoked: 20)],
             expected: "no family_revoked [1, 2]",
             because: "pro has not been shared by the family since 21 January 2026, 00:00 UTC"),
