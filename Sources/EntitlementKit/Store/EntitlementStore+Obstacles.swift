@@ -97,13 +97,15 @@ extension EntitlementStore {
 
     /// Whether neither this device nor the server can say now what the customer bought on the web, and the app sells nothing then.
     ///
-    /// Where nobody is known to be here, or in which environment, there is nobody to ask about.
+    /// Who asks without a proof is told nothing of that; an app without a token provider has no better one. In Xcode there is no
+    /// server to ask.
     var isOwnershipUnknown: Bool {
-        guard configuration.webCheckout?.refusesUnknownOwnership == true, server != nil, ledger.customerID != nil,
-            ledger.storeEnvironment != nil
+        guard configuration.webCheckout?.refusesUnknownOwnership == true, server != nil,
+            ledger.environment == nil || ledger.storeEnvironment != nil
         else { return false }
-        guard unansweredSince != nil else { return false }
-        return ledger.memory == nil || DeviceFold(ledger).awaitsWebRenewal(at: now)
+        guard unansweredSince != nil || connection == .failed(.unproven) else { return false }
+        let hasHeard = ledger.memory.map { $0.isProven || configuration.tokenProvider == nil } ?? false
+        return !hasHeard || DeviceFold(ledger).awaitsWebRenewal(at: now)
     }
 
     // MARK: What is owned

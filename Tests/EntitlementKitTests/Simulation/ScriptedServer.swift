@@ -144,6 +144,7 @@ final class ScriptedServer: EntitlementServer {
         let me = script.number(of: customerID)
         let identities = script.numbers.map { ($0.key.value, $0.value) }
         var results: [TransactionResult] = []
+        var shown: Set<String> = []
         var finish: [String] = []
         for jws in request.signedTransactions {
             let transaction = try DeviceTransaction(SignedStatement(jws: jws))
@@ -153,6 +154,7 @@ final class ScriptedServer: EntitlementServer {
                 continue
             }
             let fact = script.hold(transaction, source: .device)
+            shown.insert(fact.originalTransactionID)
             if script.ownership.owner(of: fact) == nil, script.proof != .none {
                 script.ownership.apply(
                     .claim(ClaimFact(originalTransactionID: fact.originalTransactionID, customer: me)),
@@ -169,16 +171,19 @@ final class ScriptedServer: EntitlementServer {
                 .join(renewal.fact, source: .device, position: script.position)
             return RenewalResult(originalTransactionID: renewal.payload.originalTransactionID, status: .recorded)
         }
+        // Without a proof, of what was just shown alone.
+        let isProven = script.proof != .none
         let facts = CustomerFacts(
-            customer: script.ownership.customer(of: me), originals: script.states, grants: script.grants,
-            ownership: script.ownership, catalog: script.catalog)
+            customer: script.ownership.customer(of: me),
+            originals: isProven ? script.states : script.states.filter { shown.contains($0.key) },
+            grants: isProven ? script.grants : [], ownership: script.ownership, catalog: script.catalog)
         return ReconciliationDocument(
             customerID: customerID, environment: .production, position: script.position, at: now,
             entitlements: facts.answers(at: now).map { EntitlementDocument($0) },
             timeline: facts.timelines().map { TimelineDocument.Entitlement($0, policy: script.catalog.policy) },
             catalog: CatalogCopy(script.catalog, writtenAt: 1), finish: finish, results: results,
             renewalResults: renewals, appTransaction: nil, proof: script.proof, drift: [], pass: nil,
-            facts: script.tellsFacts && script.proof != .none
+            facts: script.tellsFacts && isProven
                 ? FactsCopy(
                     facts.ofCustomerAlone(), identities: [customerID: me.number].merging(identities) { own, _ in own })
                 : nil)

@@ -111,6 +111,56 @@ struct WebOfflineTests {
         #expect(error.reason == reason, "\(error)")
         #expect(rig.device.state.purchases.isEmpty)
     }
+
+    @Test(
+        "what was bought on the web is not sold once more to whom the server tells nothing for want of a proof",
+        arguments: [PurchaseChannel.storeKit, .webFirst], [true, false])
+    func unproven(channel: PurchaseChannel, hasTokens: Bool) async {
+        struct Away: Error {}
+        let rig = KitRig.web(Payer()) {
+            $0.purchase = .success(.userCancelled)
+        } server: {
+            ($0.provesByAppTransaction, $0.appTransactionProves) = (true, false)
+            $0.shop.mood = .problem(401, code: "unauthenticated", detail: "No proof.")
+        } configuration: {
+            $0.webCheckout?.refusesUnknownOwnership = true
+            if hasTokens { $0.tokenProvider = { _ in throw Away() } }
+        }
+        rig.server.subscribe("ann")
+        await rig.launch()
+        await rig.store.identify(customerID: "ann")
+        await rig.store.settled()
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("monthly", via: channel).outcome }
+        #expect(await rig.store.connection == .failed(.unproven))
+        // An app that has no tokens could never sell anything.
+        #expect(outcome.failure?.reason == (hasTokens ? .ownershipUnknown : nil), "\(outcome)")
+        #expect(rig.device.state.purchases.count == (hasTokens ? 0 : 1))
+    }
+
+    @Test("nothing is sold before it is known whom to ask about, and where", arguments: [true, false])
+    func nobodyKnown(isLoggedIn: Bool) async {
+        let door = Door(isOpen: false)
+        let rig = KitRig.web(Payer()) {
+            $0.doors[.appTransaction] = door
+            $0.purchase = .success(.userCancelled)
+        } server: {
+            $0.mood = .unreachable
+        } configuration: {
+            $0.webCheckout?.refusesUnknownOwnership = true
+        }
+        await rig.store.start()
+        if isLoggedIn { await rig.store.identify(customerID: "ann", token: "t") }
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("monthly") }
+        #expect(outcome.failure?.reason == .ownershipUnknown, "\(outcome)")
+        #expect(rig.device.state.purchases.isEmpty)
+        await door.open()
+    }
+}
+
+extension PurchaseOutcome {
+    fileprivate var failure: PurchaseError? {
+        if case .failed(let error) = self { error } else { nil }
+    }
 }
 
 extension Timestamp {
