@@ -133,4 +133,29 @@ struct PartRefundTests {
         #expect(told == share || abs((told ?? 9) - (share ?? -9)) < 1e-9)
         #expect(record(nil).revokedShare == 0)
     }
+
+    @Test(
+        "a refund on the web is told as one of all or of a part",
+        arguments: [(399, "REFUND_FULL", 1), (100, "REFUND_PRORATED", nil)])
+    func onTheWeb(amount: Int64, kind: String, share: Double?) async throws {
+        let rig = KitRig.web(Payer())
+        await rig.launch()
+        rig.server.subscribe("apple:A")
+        rig.clock.advance(days: 1)
+        let page = try #require(rig.server.state.shop.pages.last)
+        let now = rig.server.now
+        rig.server.edit {
+            $0.tellWeb("refund.created", page, at: now) {
+                $0.refunds = [
+                    WebRefund(
+                        refundID: "re_1", amount: amount, status: .known(.succeeded), created: now,
+                        paymentIntent: "pi_\(page.id)", charge: nil)
+                ]
+            }
+        }
+        await rig.store.refresh()
+        let record = try #require(await rig.store.history().first)
+        #expect(record.revocationDate == now.date, "\(record)")
+        #expect(record.revocationType == kind && record.revokedShare == share, "\(record)")
+    }
 }

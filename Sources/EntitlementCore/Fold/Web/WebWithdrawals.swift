@@ -31,7 +31,15 @@ struct WebWithdrawals {
 
 extension WebWithdrawal {
     /// The same as the revocation of a transaction; for a dispute without a kind, because that is no refund.
-    var revocation: Revocation { Revocation(date: at, kind: cause == .dispute ? nil : .known(.refundFull)) }
+    var revocation: Revocation {
+        let kind: RevocationKind? =
+            switch cause {
+            case .refund: .refundFull
+            case .partialRefund: .refundProrated
+            case .dispute: nil
+            }
+        return Revocation(date: at, kind: kind.map { .known($0) })
+    }
 }
 
 extension [String: WebWithdrawal] {
