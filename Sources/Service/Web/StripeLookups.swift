@@ -212,7 +212,7 @@ package struct StripeLookups: Sendable {
             try await register.finish(owed, restingOn: end)
         } catch let error as StripeAPIError {
             ingestion.metrics.count(.webLookups, ["failed"])
-            if error.isOfEveryRequest { rests[owed.environment]?.begin("\(error)") }
+            if error.isOfEveryRequest { rests[owed.environment]?.begin(error, at: owed.position) }
             let fault = Self.fault(error, owed)
             if case .permission(let operation)? = fault { await keyWatches[owed.environment]?.deny(operation) }
             if hurry != nil, error.kind == .outOfTime {

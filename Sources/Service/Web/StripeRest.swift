@@ -1,4 +1,5 @@
 import OutgoingHTTP
+import StripeAPI
 import Synchronization
 
 /// How long Stripe's API is left alone after it could not be asked at all: by all readings, those included that a webhook waits
@@ -6,6 +7,8 @@ import Synchronization
 final class StripeRest: Sendable {
     private struct State {
         var failures = 0
+        /// Where something was read when Stripe failed, and only then since it last answered.
+        var failedAt: Int64?
         var until: ContinuousClock.Instant?
         var reason = ""
     }
@@ -27,12 +30,22 @@ final class StripeRest: Sendable {
     }
 
     /// Stripe could not be asked; whatever was under way meanwhile failed for the same reason, and counts once.
-    func begin(_ reason: String, at now: ContinuousClock.Instant = .now) {
+    ///
+    /// An answer that Stripe has failed may be about what was asked for alone, so it counts when it comes for something else,
+    /// too.
+    ///
+    /// - Parameter position: of the event for which something was read.
+    func begin(_ error: StripeAPIError, at position: Int64, now: ContinuousClock.Instant = .now) {
         state.withLock { state in
             if let until = state.until, now < until { return }
+            if error.kind == .unavailable, error.status != nil, state.failures == 0 {
+                let first = state.failedAt ?? position
+                state.failedAt = first
+                guard first != position else { return }
+            }
             state.failures += 1
             state.until = now + backoff.pause(after: state.failures)
-            state.reason = reason
+            state.reason = "\(error)"
         }
     }
 

@@ -119,15 +119,16 @@ struct StripeTroubleTests {
         let trouble = try await Trouble.paid()
         trouble.shelf.fail(.answer(500, "{}"))
         #expect(try await trouble.stripe.deliver(StripeShelf.refunded).status == 200)
-        let sent = trouble.server.requests.count
-        #expect(sent > 0)
-        for number in 2...4 {
+        var sent = trouble.server.requests.count
+        for number in 2...5 {
             let refund = StripeBody.event(
                 "refund.created", StripeShelf.refund("succeeded", number), id: "evt_r\(number)",
                 created: StripeRig.noon - 20)
             #expect(try await trouble.stripe.deliver(refund).status == 200)
+            // The first failure may be of the one refund alone.
+            #expect((trouble.server.requests.count > sent) == (number == 2))
+            sent = trouble.server.requests.count
         }
-        #expect(trouble.server.requests.count == sent)
         trouble.shelf.fail(nil)
         trouble.advance(seconds: 11)
         try await trouble.work(trouble.lookups()) {
