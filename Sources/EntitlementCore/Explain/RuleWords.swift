@@ -41,7 +41,7 @@ struct RuleWords {
         case .oneTimePurchase:
             let bought = period.web == nil ? "bought\(shared(period))" : "paid for"
             return "\(product) was \(bought) on \(period.start.inWords) and does not run out" + sinceWhen(period, shown)
-                + reversal(of: period)
+                + (refundOfPart(of: period) ?? reversal(of: period))
         case .leeway:
             return "\(product) ran out on \(period.end.inWords), and the catalog's policy leaves it open until "
                 + reading.end.inWords
@@ -255,15 +255,19 @@ struct RuleWords {
 
     /// Refunds that end nothing of a period that is paid.
     private func refunds(_ period: Period, _ shown: ShownReading) -> String {
-        if let part = partialRefund(of: period) {
-            return ", and \(self.part(refundedOf: period)) of that was refunded on \(part.at.inWords), which by the "
-                + "catalog's policy ends no access"
-        }
+        if let part = refundOfPart(of: period) { return part }
         let reversal = reversal(of: period)
         guard reversal.isEmpty else { return reversal }
         guard let earlier = earlierRefund(before: shown), let refundedAt = earlier.revokedAt else { return "" }
         return "; the refund of \(refundedAt.inWords) is of its period from \(earlier.start.inWords) until "
             + "\(earlier.expiry.inWords) alone"
+    }
+
+    private func refundOfPart(of period: Period) -> String? {
+        partialRefund(of: period).map { refund in
+            ", and \(part(refundedOf: period)) of that was refunded on \(refund.at.inWords), which by the catalog's "
+                + "policy ends no access"
+        }
     }
 
     private func shared(_ period: Period) -> String {

@@ -89,6 +89,15 @@ struct ExplanationKnownTests {
                 ", and a part of that was refunded on 11 January 2026, 00:00 UTC, which by the catalog's policy ends no "
                     + "access."))
         #expect(kept.decision.givesAccess && kept.cited == [1, 3])
+        let bought = oneTime("1", "lifetime", .nonConsumable, at: 0)
+        let returned = oneTime("1", "lifetime", .nonConsumable, at: 0, signed: 10, revoked: 10).with {
+            $0.revocation = Revocation(date: day(10), kind: .known(.refundProrated), percentage: 40_000)
+        }
+        #expect(
+            Self.explain([.statement(bought), .statement(returned)], at: 20, policy: policy).decision.sentence
+                .hasSuffix(
+                    "does not run out, and 40 % of that was refunded on 11 January 2026, 00:00 UTC, which by the catalog's "
+                        + "policy ends no access."))
 
         func stated(_ percentage: Int64) -> Entry {
             .statement(
