@@ -1,5 +1,8 @@
 /// What an event states, in the ledger's own terms.
-package enum LedgerFact: Hashable, Sendable {
+///
+/// Indirect, because a fact is handed on many times, and one of a notification holds dozens of texts, each of which a copy
+/// would count once more.
+package indirect enum LedgerFact: Hashable, Sendable {
     case notification(NotificationFact)
     case statements(StatementsFact)
     case catalog(Catalog)

@@ -4,7 +4,7 @@
 /// received bytes can be rebuilt from the parts before you store the parts instead of the bytes.
 ///
 /// Two are equal when the received bytes are.
-package struct JWSParts: Hashable, Sendable {
+package final class JWSParts: Hashable, Sendable {
     /// A header, which a signer repeats in every JWS for months.
     package struct Header: Hashable, Sendable {
         /// In base64url, as received.
