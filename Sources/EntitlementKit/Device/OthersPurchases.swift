@@ -29,14 +29,20 @@ extension DeviceLedger {
         return .isOfOthers
     }
 
-    /// Whether an original transaction is of an Apple account that the store shows purchases of, as far as is known.
+    /// Whether an original transaction is of an Apple account that the store shows purchases of now.
     ///
-    /// Then the store by itself charges nobody twice for it. For what the server tells of another account this one would pay
-    /// once more.
-    func isOfThisStore(_ originalTransactionID: String) -> Bool {
-        let ids = book.transactions(of: originalTransactionID).map(\.payload.appTransactionID)
-        if ids.contains(where: { id in id.map { book.accounts?.contains($0) ?? true } ?? true }) { return true }
-        let here = book.accounts.map { $0.compactMap(CustomerID.ofAppTransaction) } ?? [appCustomer].compactMap(\.self)
+    /// Then the store by itself charges nobody twice for it. For what is of another account this one would pay once more, also
+    /// where it has bought nothing yet. Where the store has never shown anything on this device, it is taken to be signed in to
+    /// the account that has this copy of the app.
+    func isOfThisStore(_ originalTransactionID: String, showing shown: ShownPurchases) -> Bool {
+        if shown.showsUnnamed(originalTransactionID) { return true }
+        let hasNeverShown = shown.isEmpty && book.accounts == nil
+        let here = Set(
+            hasNeverShown ? [appCustomer].compactMap(\.self) : shown.accounts.compactMap(CustomerID.ofAppTransaction))
+        let bearers = book.transactions(of: originalTransactionID).compactMap {
+            $0.payload.appTransactionID.flatMap(CustomerID.ofAppTransaction)
+        }
+        if !here.isDisjoint(with: bearers) { return true }
         let numbers = here.compactMap { memory?.answer.identities[$0.value] }
         let told = memory?.facts?.originals[originalTransactionID]?.transactions ?? []
         return told.contains { $0.fact.appTransaction.map { numbers.contains($0.number) } ?? false }

@@ -172,7 +172,7 @@ extension EntitlementStore {
         let given = entitlements(of: productID)
         var paidFor: [Held] = []
         for held in held(given) where held.givesAccess || held.isInBillingRetry {
-            if !isOnWeb, held.isFromAppStore, held.originalTransactionID.map(ledger.isOfThisStore) ?? true {
+            if !isOnWeb, held.isFromAppStore, await isOfThisStore(held, before: productID) {
                 guard let isStoresOwn = await isStoresOwnMatter(productID, held) else {
                     let detail = "the App Store did not say whether this is a change of plan within one group"
                     return PurchaseError(.network, of: productID, detail: detail)
@@ -192,6 +192,16 @@ extension EntitlementStore {
         }
         if let begun { return unfinished(begun, keepsFrom: productID) }
         return isOnWeb ? await pendingInStore(productID, given) : nil
+    }
+
+    /// Whether something is of the Apple account that the store is signed in to; the store is read where it has not shown it yet.
+    private func isOfThisStore(_ held: Held, before productID: String) async -> Bool {
+        guard let original = held.originalTransactionID else { return true }
+        if ledger.isOfThisStore(original, showing: shownPurchases) { return true }
+        guard purchases[productID]?.hasLooked == false else { return false }
+        purchases[productID]?.hasLooked = true
+        _ = await bounded(Self.sheetPatience) { await self.readStore() }
+        return ledger.isOfThisStore(original, showing: shownPurchases)
     }
 
     /// A product is owned that is held itself, or all that it gives; one that gives more than what is held is worth buying.

@@ -142,8 +142,10 @@ extension EntitlementStore {
         let accounts = Set(intake.transactions.compactMap(\.payload.appTransactionID))
         if ledger.book.shows(accounts) { intake.isChanged = true }
         guard case .part(let part, let number) = reading.origin else {
+            shownPurchases.took(deliveryOf: intake.transactions, begun: calls.begun)
             return storeAccounts.took(deliveryOf: accounts, begun: calls.begun)
         }
+        shownPurchases.took(part, of: number, showing: intake.transactions)
         if let all = storeAccounts.took(part, of: number, showing: accounts), ledger.book.showsOnly(all) {
             intake.isChanged = true
         }

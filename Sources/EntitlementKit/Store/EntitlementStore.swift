@@ -37,6 +37,7 @@ public actor EntitlementStore {
     var isStoreRead = false
     var calls = StoreCalls()
     var storeAccounts = StoreAccounts()
+    var shownPurchases = ShownPurchases()
     /// Who waits for a call at most so long.
     var waits: [Int: @Sendable () async -> Void] = [:]
     var waitCount = 0
