@@ -93,11 +93,18 @@ struct PeriodExtension: Sendable {
 }
 
 extension DeviceFold {
-    /// Whether something of the web was to be charged again since the server was last asked, however long that is ago.
-    func awaitsWebRenewal(at now: Timestamp) -> Bool {
-        PeriodExtension.all(
+    /// Whether something of the web was to be charged again since the server was last asked, however long that is ago, and does
+    /// not go on beyond its end for now: then it is owned, as far as anybody knows.
+    func isWebRenewalUnknown(at now: Timestamp, bound: Int64?) -> Bool {
+        let owned = prolonged(at: now, bound: bound).filter { $0.isOfWeb && !$0.answers(at: now).isEmpty }
+        return PeriodExtension.all(
             of: facts, current: [:], serverConfirmedAt: serverConfirmedAt, leeway: Self.longestUnheard
-        ).contains { $0.isOfWeb && !$0.answers(at: now).isEmpty }
+        ).contains { awaited in
+            awaited.isOfWeb && !awaited.answers(at: now).isEmpty
+                && !owned.contains {
+                    ($0.originalTransactionID, $0.begins) == (awaited.originalTransactionID, awaited.begins)
+                }
+        }
     }
 
     /// A hundred years, in milliseconds.

@@ -51,7 +51,7 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let checkoutUnfinished = Reason(rawValue: "checkout_unfinished")
         /// The app sells on the web and refuses unknown ownership (``WebCheckout/refusesUnknownOwnership``), and nobody can
         /// say now what was bought there: the server has never answered this device about this customer, or not since what
-        /// they have from the web was to be renewed, and cannot be reached.
+        /// they have from the web was to be renewed (``EntitlementConfiguration/renewalLeeway`` ago), and cannot be reached.
         ///
         /// Whoever subscribed on the web would be charged once more. It can be bought when the server has answered.
         /// ``PurchaseOptions/evenIfOwned`` buys it all the same, for a customer who says that they have bought nothing on the

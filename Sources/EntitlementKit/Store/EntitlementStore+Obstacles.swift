@@ -105,8 +105,13 @@ extension EntitlementStore {
         else { return false }
         guard unansweredSince != nil || connection == .failed(.unproven) else { return false }
         let hasHeard = ledger.memory.map { $0.isProven || configuration.tokenProvider == nil } ?? false
-        return !hasHeard || DeviceFold(ledger).awaitsWebRenewal(at: now)
+        return !hasHeard || isWebRenewalUnknown
     }
+
+    private var isWebRenewalUnknown: Bool { fold.isWebRenewalUnknown(at: now, bound: bound) }
+
+    private var fold: DeviceFold { DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds) }
+
 
     // MARK: What is owned
 
@@ -128,7 +133,7 @@ extension EntitlementStore {
     ///
     /// What was given by hand costs nobody anything.
     private func held(_ entitlementIDs: [String]) -> [Held] {
-        let fold = DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds)
+        let fold = fold
         let (facts, prolonged) = (fold.facts(at: now, bound: bound), fold.prolonged(at: now, bound: bound))
         var held: [Held] = []
         for (id, state) in facts.originals {
@@ -225,10 +230,9 @@ extension EntitlementStore {
     /// What goes on being charged for on the web would be paid beside the same from the store, though it gives nothing now, as
     /// while it is paused, or after one of its charges was refunded; on the web the server sells nothing beside it.
     private func chargedOnWeb(_ productID: String) -> PurchaseError? {
-        let fold = DeviceFold(ledger)
         // Of what was to be renewed since it has answered, nobody knows whether it goes on.
         guard let product = ledger.catalog.product(productID),
-            unansweredSince == nil || !fold.awaitsWebRenewal(at: now)
+            unansweredSince == nil || !isWebRenewalUnknown
         else { return nil }
         var facts = fold.facts(at: now, bound: bound)
         facts.originals = facts.originals.filter { $0.value.web != nil }

@@ -21,8 +21,9 @@ public struct WebCheckout: Sendable {
     /// Whether the App Store's sheet stays shut while nobody can say what the customer bought on the web.
     ///
     /// That is where the server has never answered this device about them, or not since what they have from the web was to be
-    /// renewed, and cannot be asked now (``PurchaseError/Reason/ownershipUnknown``). With a token provider it has to be an
-    /// answer to somebody who proved who they are.
+    /// renewed, and it goes on no longer by ``EntitlementConfiguration/renewalLeeway``, and cannot be asked now
+    /// (``PurchaseError/Reason/ownershipUnknown``). With a token provider it has to be an answer to somebody who proved who
+    /// they are.
     ///
     /// Whoever subscribed on the web, has a new phone and buys while your server is away is charged twice unless this is `true`;
     /// then nobody who is new can buy anything until the server is back. `false` unless told.

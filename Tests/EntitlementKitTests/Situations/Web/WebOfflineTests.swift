@@ -155,6 +155,34 @@ struct WebOfflineTests {
         #expect(rig.device.state.purchases.isEmpty)
         await door.open()
     }
+
+    @Test(
+        "while it goes on it is known what is owned, so that anything else is sold",
+        arguments: [(29.9, 30.5, true), (29.9, 31.5, true), (29.9, 32.1, false), (20, 31.5, false)])
+    func somethingElse(confirmed: Double, day: Double, isSold: Bool) async throws {
+        let rig = KitRig.web(Payer()) {
+            $0.purchase = .success(.userCancelled)
+            $0.products.append(StoreProduct(id: "coins", displayName: "Coins", displayPrice: "$1", kind: .consumable))
+        } server: {
+            $0.catalog = Catalog(products: $0.catalog.products + [CatalogProduct(productID: "coins", entitlements: [])])
+        } configuration: {
+            $0.webCheckout?.refusesUnknownOwnership = true
+        }
+        await rig.launch()
+        rig.server.subscribe("apple:A")
+        rig.clock.advance(days: confirmed - 1)
+        _ = await rig.store.refresh()
+        await rig.store.settled()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: day - confirmed)
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("coins") }
+        if case .failed(let error) = outcome {
+            #expect(!isSold && error.reason == .ownershipUnknown, "\(error)")
+        } else {
+            #expect(isSold && outcome == .userCancelled, "\(outcome)")
+        }
+        #expect(rig.device.state.purchases.count == (isSold ? 1 : 0))
+    }
 }
 
 extension PurchaseOutcome {
