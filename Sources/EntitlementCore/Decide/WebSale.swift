@@ -19,17 +19,30 @@ extension CustomerFacts {
             if let held = answers.first(where: { $0.goesOn(with: product.productID) }) {
                 return .held(held.reading.source)
             }
-            guard let web = state.web, ownership.currentOwner(of: web) == customer,
-                let last = web.statement(at: instant)
-            else { continue }
-            // A card that a stranger brought, and that is charged in vain, keeps nobody from buying.
-            if isNamedByPayerAlone(web), !answers.contains(where: \.givesAccess) { continue }
-            let charged = last.items.filter { last.charging(of: $0)?.goesOn == true }
-            if charged.contains(where: { catalog.isSame($0.product, as: product) }) {
+            if alone.charged(on: state, at: instant).contains(where: { catalog.isSame($0, as: product) }) {
                 return .charged(originalTransactionID: id)
             }
         }
         return nil
+    }
+
+    /// The products of the catalog for which Stripe charges this customer again, tries to, or will when collection goes on,
+    /// whether or not they give anything now.
+    package func productsChargedOnWeb(at instant: Timestamp) -> Set<String> {
+        originals.reduce(into: []) { found, original in
+            var alone = self
+            (alone.originals, alone.grants) = ([original.key: original.value], [])
+            found.formUnion(alone.charged(on: original.value, at: instant).compactMap(catalog.productID(of:)))
+        }
+    }
+
+    /// What of the one original that these facts hold Stripe charges this customer for, tries to, or will when collection goes on.
+    private func charged(on state: OriginalState, at instant: Timestamp) -> [WebProduct] {
+        guard let web = state.web, ownership.currentOwner(of: web) == customer, let last = web.statement(at: instant)
+        else { return [] }
+        // A card that a stranger brought, and that is charged in vain, keeps nobody from buying.
+        if isNamedByPayerAlone(web), !answers(at: instant).contains(where: \.givesAccess) { return [] }
+        return last.items.filter { last.charging(of: $0)?.goesOn == true }.map(\.product)
     }
 
     /// The originals that were sold to this customer on the web and are theirs still, those that renew and the latest first:

@@ -30,7 +30,7 @@ public struct PurchaseError: Error, Sendable, CustomStringConvertible {
         public static let network = Reason(rawValue: "network")
         /// This product is being bought already.
         public static let alreadyUnderWay = Reason(rawValue: "already_under_way")
-        /// It, or all that it gives, is owned already, from the App Store or the web, or it goes on being charged for on the
+        /// It, or all that it gives, is owned already, from the App Store or the web, or goes on being charged for on the
         /// web: nothing was opened, and nobody charged.
         ///
         /// What gives more than what is owned is sold, and so is in the App Store what has no end where all that is

@@ -191,7 +191,7 @@ extension EntitlementStore {
             let isOutlived = paidFor.allSatisfy { $0.endsBesideAnother && $0.productID != productID }
             guard !isOnWeb, isOutlived, await isSoldForGood(productID) else { return error }
         }
-        if !isOnWeb, let error = chargedOnWeb(productID) { return error }
+        if let error = chargedOnWeb(productID, given, besides: paidFor) { return error }
         let begun = unfinishedCheckouts(overlapping: productID, given).first {
             !(isOnWeb && $0.productID == productID && (isReusable($0) || isAskedAgain($0)))
         }
@@ -227,17 +227,20 @@ extension EntitlementStore {
         return PurchaseError(isOwned ? .alreadyOwned : .inBillingRetry, of: productID, detail: detail)
     }
 
-    /// What goes on being charged for on the web would be paid beside the same from the store, though it gives nothing now, as
-    /// while it is paused, or after one of its charges was refunded; on the web the server sells nothing beside it.
-    private func chargedOnWeb(_ productID: String) -> PurchaseError? {
+    /// What goes on being charged for on the web would be paid beside the same, though it gives nothing now, as while it is
+    /// paused, or after one of its charges was refunded.
+    private func chargedOnWeb(_ productID: String, _ given: [String], besides paidFor: [Held]) -> PurchaseError? {
         // Of what was to be renewed since it has answered, nobody knows whether it goes on.
-        guard let product = ledger.catalog.product(productID),
-            unansweredSince == nil || !isWebRenewalUnknown
-        else { return nil }
+        guard unansweredSince == nil || !isWebRenewalUnknown else { return nil }
         var facts = fold.facts(at: now, bound: bound)
         facts.originals = facts.originals.filter { $0.value.web != nil }
-        guard case .charged? = facts.obstacle(toSelling: product, at: now) else { return nil }
-        return PurchaseError(.alreadyOwned, of: productID, detail: "it goes on being charged for on the web")
+        let obstacle = ledger.catalog.product(productID).flatMap { facts.obstacle(toSelling: $0, at: now) }
+        let isItself = if case .charged? = obstacle { true } else { false }
+        let charged = Set(facts.productsChargedOnWeb(at: now).flatMap(entitlements(of:)))
+        let isAllPaidFor = charged.union(paidFor.map(\.entitlementID)).isSuperset(of: given)
+        guard isItself || isAllPaidFor && !charged.isDisjoint(with: given) else { return nil }
+        return PurchaseError(
+            .alreadyOwned, of: productID, detail: "it, or what it gives, goes on being charged for on the web")
     }
 
     /// A page that may still be paid keeps the customer from buying a product.

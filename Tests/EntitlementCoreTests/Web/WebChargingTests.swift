@@ -130,6 +130,7 @@ struct WebChargingTests {
         let expected: WebSaleObstacle? =
             row.willRenew ? .held(.webCheckout) : row.goesOn ? .charged(originalTransactionID: "sub_1") : nil
         #expect(obstacle == expected)
+        #expect(facts.productsChargedOnWeb(at: day(15)) == (row.goesOn ? ["pro"] : []))
     }
 
     @Test("the newest word counts, except of what is over, and where nobody knows the status")

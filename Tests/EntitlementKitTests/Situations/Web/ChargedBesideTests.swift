@@ -14,6 +14,10 @@ struct ChargedBesideTests {
         var day = 2.0
         /// Whether the server is away from the second day on.
         var isAway = false
+        /// What is bought.
+        var product = "monthly"
+        /// Another subscription that the App Store has sold.
+        var alsoHeld: String?
         let isSold: Bool
 
         var testDescription: String { name }
@@ -34,11 +38,48 @@ struct ChargedBesideTests {
             said: { ($0.status, $0.endedAt) = (.known(.canceled), Timestamp(Statements.date(1.5))) }, day: 32,
             isSold: true),
         Situation(name: "nobody knows whether it was renewed", day: 33, isAway: true, isSold: true),
+        Situation(
+            name: "paused, and another plan is bought", said: { $0.collectionPause = "void" }, day: 32,
+            product: "yearly", isSold: false),
+        Situation(
+            name: "paused, and the same without end is bought", said: { $0.collectionPause = "void" }, day: 32,
+            product: "once", isSold: false),
+        Situation(name: "refunded, and another plan is bought", isRefunded: true, product: "yearly", isSold: false),
+        Situation(
+            name: "refunded and to end, and another plan is bought", said: { $0.cancelsAtPeriodEnd = true },
+            isRefunded: true, product: "yearly", isSold: true),
+        Situation(
+            name: "paused, and what gives more is bought", said: { $0.collectionPause = "void" }, day: 32,
+            product: "bundle", isSold: true),
+        Situation(
+            name: "paused, and what gives more is bought, of which the App Store has sold the rest",
+            said: { $0.collectionPause = "void" }, day: 32, product: "bundle", alsoHeld: "addition", isSold: false),
+        Situation(
+            name: "paused, and something else is bought", said: { $0.collectionPause = "void" }, day: 32,
+            product: "addition", isSold: true),
+    ]
+
+    private static let more = [
+        CatalogProduct(productID: "yearly", entitlements: ["premium"]),
+        CatalogProduct(productID: "once", entitlements: ["premium"]),
+        CatalogProduct(productID: "bundle", entitlements: ["premium", "extra"]),
+        CatalogProduct(productID: "addition", entitlements: ["extra"]),
     ]
 
     @Test("the App Store does not sell it beside that", arguments: situations)
     func inStore(_ situation: Situation) async throws {
-        let rig = KitRig.web(Payer()) { $0.purchase = .success(.userCancelled) }
+        let rig = KitRig.web(Payer()) {
+            $0.purchase = .success(.userCancelled)
+            $0.current = situation.alsoHeld.map { [Statements.transaction("1", product: $0, until: 60)] } ?? []
+            for product in Self.more {
+                let kind: PurchaseKind = product.productID == "once" ? .nonConsumable : .autoRenewable
+                $0.products.append(
+                    StoreProduct(
+                        id: product.productID, displayName: product.productID, displayPrice: "$9.99", kind: kind))
+            }
+        } server: {
+            $0.catalog = Catalog(products: $0.catalog.products + Self.more)
+        }
         await rig.launch()
         rig.server.subscribe("apple:A", situation.said)
         if situation.isRefunded { rig.server.refund(try #require(rig.server.lastPage)) }
@@ -48,7 +89,25 @@ struct ChargedBesideTests {
         if situation.isAway { rig.server.edit { $0.mood = .unreachable } }
         rig.clock.advance(days: situation.day - 1.9)
         #expect(await !rig.store.refresh().givesAccess(to: "premium"))
-        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("monthly") }
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase(situation.product) }
         rig.expectSheet(situation.isSold, outcome)
+    }
+
+    @Test("nor is a page opened for another plan", arguments: [true, false])
+    func onWeb(isPaused: Bool) async throws {
+        let payer = Payer()
+        let rig = KitRig.web(
+            payer,
+            server: {
+                $0.catalog = Catalog(products: $0.catalog.products + Self.more)
+                $0.shop.prices["yearly"] = 3999
+            })
+        await rig.launch()
+        rig.server.subscribe("apple:A") { if isPaused { $0.collectionPause = "void" } }
+        if !isPaused { rig.server.refund(try #require(rig.server.lastPage)) }
+        rig.clock.advance(days: isPaused ? 31 : 1)
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
+        rig.expectSheet(false, await rig.buy("yearly", payer).outcome)
+        #expect(await payer.pages.isEmpty)
     }
 }
