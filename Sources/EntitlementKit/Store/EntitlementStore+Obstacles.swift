@@ -112,13 +112,13 @@ extension EntitlementStore {
 
     private var fold: DeviceFold { DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds) }
 
-
     // MARK: What is owned
 
     /// Something that the customer pays, or has paid, for.
     private struct Held {
         let entitlementID: String
         let givesAccess: Bool
+        /// Its charge failed or is late, and may succeed without anybody doing anything: not where it is left unpaid.
         let isInBillingRetry: Bool
         let isFromAppStore: Bool
         let productID: String?
@@ -146,7 +146,9 @@ extension EntitlementStore {
                 held.append(
                     Held(
                         entitlementID: answer.entitlementID, givesAccess: answer.givesAccess,
-                        isInBillingRetry: answer.state == .inBillingRetry, isFromAppStore: state.web == nil,
+                        isInBillingRetry: answer.state == .inBillingRetry
+                            && state.web?.statement(at: now)?.status != .known(.unpaid),
+                        isFromAppStore: state.web == nil,
                         productID: answer.reading.productID, originalTransactionID: id,
                         isRepeatable: kinds.contains { [.known(.consumable), .known(.nonRenewing)].contains($0) },
                         endsBesideAnother: state.web == nil

@@ -110,4 +110,40 @@ struct ChargedBesideTests {
         rig.expectSheet(false, await rig.buy("yearly", payer).outcome)
         #expect(await payer.pages.isEmpty)
     }
+
+    @Test(
+        "what was not paid is sold once nothing is tried any more, and not before",
+        arguments: [
+            (WebSubscriptionStatus.active, false), (.active, true), (.pastDue, false), (.pastDue, true),
+            (.unpaid, false), (.unpaid, true),
+        ], [PurchaseChannel.storeKit, .web])
+    func inBillingRetry(_ said: (status: WebSubscriptionStatus, ends: Bool), channel: PurchaseChannel) async throws {
+        let status = said.status
+        let payer = Payer { _ in .cancelled }
+        let rig = KitRig.web(payer) { $0.purchase = .success(.userCancelled) }
+        await rig.launch()
+        rig.server.subscribe("apple:A")
+        rig.clock.advance(days: 30.1)
+        let (now, page) = (rig.server.now, try #require(rig.server.state.shop.pages.last))
+        let item = WebItem(
+            item: "si_\(page.id)", product: WebProduct(price: "price_monthly", product: nil), periodStart: now,
+            periodEnd: now.adding(milliseconds: 30 * Statements.day))
+        rig.server.edit {
+            $0.tellWeb("customer.subscription.updated", page, at: now) {
+                $0.subscription = WebSubscription(
+                    status: .known(status), items: [item], cancelsAtPeriodEnd: said.ends)
+            }
+        }
+        rig.clock.advance(days: 14)
+        #expect(await rig.store.refresh()["premium"]?.state == .inBillingRetry)
+        let outcome = await rig.buy(via: channel, payer).outcome
+        let shown = await (rig.device.state.purchases.count, payer.pages.count)
+        if status == .unpaid {
+            #expect(outcome == .userCancelled && shown == (channel == .web ? (0, 1) : (1, 0)), "\(outcome)")
+        } else if case .failed(let error) = outcome {
+            #expect(error.reason == .inBillingRetry && shown == (0, 0), "\(error)")
+        } else {
+            Issue.record("\(outcome)")
+        }
+    }
 }
