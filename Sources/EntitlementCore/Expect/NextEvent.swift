@@ -52,7 +52,7 @@ extension OriginalState {
     package var nextEvent: NextEvent? {
         guard web == nil else { return nil }
         let own = ofStoreAlone
-        guard let period = own.latestSubscriptionPeriod else { return nil }
+        guard let period = own.latestSubscriptionPeriod() else { return nil }
         let expiry = period.expiry
         let word = own.newestRenewal(of: period)
         let signed = word?.signedDate ?? .earliest
@@ -85,7 +85,7 @@ extension OriginalState {
         }
         guard renewals.contains(where: { $0.fact.isGraceWithoutEnd }) else { return nil }
         let own = ofStoreAlone
-        guard let period = own.latestSubscriptionPeriod, period.revokedAt == nil,
+        guard let period = own.latestSubscriptionPeriod(), period.revokedAt == nil,
             let newest = own.newestRenewal(of: period), newest.isGraceWithoutEnd, newest.graceEnd == nil
         else { return nil }
         return .graceWithoutEnd
@@ -109,8 +109,8 @@ extension OriginalState {
 
     /// The period of a subscription that begins last, however long an earlier one would have run; the same under every
     /// catalog, but for whether a prorated refund ends it.
-    package var latestSubscriptionPeriod: Period? {
-        chains(.empty).flatMap(\.periods).filter { $0.isSubscription && $0.expiry != .endless }
+    package func latestSubscriptionPeriod(_ catalog: Catalog = .empty) -> Period? {
+        chains(catalog).flatMap(\.periods).filter { $0.isSubscription && $0.expiry != .endless }
             .max { $0.start < $1.start }
     }
 

@@ -39,7 +39,8 @@ struct PeriodExtension: Sendable {
         _ serverConfirmedAt: Timestamp?, _ leeway: Int64
     ) -> PeriodExtension? {
         // The period that begins last: one before it that was refunded or replaced might have run for longer.
-        guard let last = state.latestSubscriptionPeriod, last.ending == .ranOut, last.fact.revocation == nil
+        guard let last = state.latestSubscriptionPeriod(facts.catalog), last.ending == .ranOut,
+            last.revokedAt == nil
         else { return nil }
         let end = last.end
         // What is said after the end speaks for itself, unless it is that the renewal is yet to come.

@@ -1,3 +1,4 @@
+import EntitlementCore
 import Foundation
 import Testing
 
@@ -257,6 +258,26 @@ struct EndOfPeriodTests {
         #expect(await rig.gives())
         rig.clock.advance(days: 0.6)
         await rig.waitUntilGives(false)
+    }
+
+    @Test(
+        "a period of which a part was refunded, and access is kept, has the leeway",
+        arguments: [ProratedRefundPolicy.keepsAccess, .endsAccess])
+    func leewayAfterPartialRefund(_ refund: ProratedRefundPolicy) async {
+        let part = Statements.transaction("1", revoked: 5, signed: 6, offer: ["revocationType": "REFUND_PRORATED"])
+        let rig = KitRig(day: 29, bound: .seconds(90 * 86_400)) {
+            $0.subscriptions = [
+                .init(transaction: part, renewal: Statements.renewal(original: "1", signed: 6))
+            ]
+        } server: {
+            $0.catalog = Catalog(products: $0.catalog.products, policy: AccessPolicy(proratedRefund: refund))
+        }
+        await rig.launch()
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: 1.5)
+        #expect(await rig.store.refresh().givesAccess(to: "premium") == (refund == .keepsAccess))
+        rig.clock.advance(days: 0.6)
+        #expect(await !rig.store.refresh().givesAccess(to: "premium"))
     }
 
     @Test("the leeway ends as soon as the server says that nothing was renewed")
