@@ -12,7 +12,9 @@ public actor FileEntitlementStorage: EntitlementStorage {
     private let directory: URL
     /// Where the files were before; `nil`: nowhere else.
     private let former: URL?
-    private var moving: Task<Void, any Error>?
+    private var moving: Task<Void, Never>?
+    private var isMoved = false
+    private var moveFailure: (any Error)?
     /// `nil` where nobody minds that a process is suspended with the lock: an app's own files, and other systems.
     private let activity: ExpiringActivity?
 
@@ -27,7 +29,8 @@ public actor FileEntitlementStorage: EntitlementStorage {
     /// - Parameters:
     ///   - directory: where they are kept.
     ///   - former: a directory whose files are moved to this one before anything is read, where this one has none, such as the
-    ///     ``standardDirectory(bundleID:)`` of a version of the app that had no App Group yet; `nil`: nothing is moved.
+    ///     ``standardDirectory(bundleID:)`` of a version of the app that had no App Group yet; `nil`: nothing is moved. Files that
+    ///     cannot be moved now, as on a full disk, are used where they are, and it is tried again whenever they are used.
     public init(directory: URL, movingFrom former: URL? = nil) {
         let isOfApp = directory.standardizedFileURL.path.hasPrefix(NSHomeDirectory() + "/")
         self.init(directory: directory, isOfApp ? nil : .ofSystem, movingFrom: former)
@@ -72,7 +75,7 @@ public actor FileEntitlementStorage: EntitlementStorage {
 
     /// What a file holds.
     public func read(_ name: String) async throws -> StoredContent {
-        try await moveOnce()
+        await moveIn()
         guard let file = try OpenFile(path: path(name), flags: O_RDONLY) else {
             return StoredContent(data: nil, version: .nothing)
         }
@@ -84,7 +87,7 @@ public actor FileEntitlementStorage: EntitlementStorage {
 
     /// The file's number, size and time of its last change.
     public func version(of name: String) async throws -> StorageVersion {
-        try await moveOnce()
+        await moveIn()
         return try OpenFile(path: path(name), flags: O_RDONLY)?.state().version ?? .nothing
     }
 
@@ -94,15 +97,23 @@ public actor FileEntitlementStorage: EntitlementStorage {
     public func save(
         _ change: StorageChange, as name: String, over version: StorageVersion
     ) async throws -> StorageVersion? {
-        try await moveOnce()
-        return try await locked { try saveAlone(change, as: name, over: version) }
+        await moveIn()
+        let place = place(of: name)
+        return try await locked([place]) {
+            // It may have been moved meanwhile.
+            self.place(of: name) == place ? try saveAlone(change, as: name, over: version) : nil
+        }
     }
 
-    /// Does something that no other process does at the same time.
-    private func locked<Answer>(_ body: () throws -> Answer) async throws -> Answer {
+    /// Does something that no other process does at the same time in any of these directories.
+    private func locked<Answer>(_ places: [URL], _ body: () throws -> Answer) async throws -> Answer {
         for _ in 0..<Self.lockAttempts {
             let attempt =
-                if let activity { try await activity.run { try tryLocked(body) } } else { try tryLocked(body) }
+                if let activity {
+                    try await activity.run { try tryLocked(places[...], body) }
+                } else {
+                    try tryLocked(places[...], body)
+                }
             if case .done(let answer) = attempt { return answer }
             try? await Task.sleep(for: .milliseconds(5))
         }
@@ -118,11 +129,13 @@ public actor FileEntitlementStorage: EntitlementStorage {
         case done(Answer)
     }
 
-    private func tryLocked<Answer>(_ body: () throws -> Answer) throws -> Attempt<Answer> {
-        try makeDirectory()
-        guard let lock = try FileLock(path: path("lock")) else { return .locked }
+    private func tryLocked<Answer>(_ places: ArraySlice<URL>, _ body: () throws -> Answer) throws -> Attempt<Answer> {
+        guard let place = places.first else { return .done(try body()) }
+        try FileManager.default.createDirectory(
+            at: place, withIntermediateDirectories: true, attributes: Self.protection)
+        guard let lock = try FileLock(path: Self.path("lock", in: place)) else { return .locked }
         defer { withExtendedLifetime(lock) {} }
-        return .done(try body())
+        return try tryLocked(places.dropFirst(), body)
     }
 
     /// Changes a file, with the lock; `nil` where it held another version.
@@ -130,12 +143,12 @@ public actor FileEntitlementStorage: EntitlementStorage {
         _ change: StorageChange, as name: String, over version: StorageVersion
     ) throws -> StorageVersion? {
         guard let present = try OpenFile(path: path(name), flags: O_RDWR | O_APPEND) else {
-            return version == .nothing ? try replace(name, by: change.data) : nil
+            return version == .nothing ? try replace(path(name), by: change.data) : nil
         }
         guard try present.state().version == version else { return nil }
         switch change {
         case .append(let lines): return try append(lines, to: present)
-        case .replace(let data): return try replace(name, by: data)
+        case .replace(let data): return try replace(path(name), by: data)
         }
     }
 
@@ -155,9 +168,9 @@ public actor FileEntitlementStorage: EntitlementStorage {
         return try file.state().version
     }
 
-    private func replace(_ name: String, by data: Data) throws -> StorageVersion {
+    private func replace(_ path: String, by data: Data) throws -> StorageVersion {
         guard data.count <= Self.sizeLimit else { throw CocoaError(.fileWriteOutOfSpace) }
-        let draft = path(name + ".new")
+        let draft = path + ".new"
         // A leftover of a crash; writing over it would keep what is longer than the new content.
         unlink(draft)
         guard FileManager.default.createFile(atPath: draft, contents: nil, attributes: Self.protection),
@@ -166,8 +179,8 @@ public actor FileEntitlementStorage: EntitlementStorage {
         try file.write(data)
         // Only what has reached the disk may take the old content's place.
         try file.synchronize()
-        guard rename(draft, path(name)) == 0 else { throw POSIXError(.current) }
-        try synchronizeDirectory()
+        guard rename(draft, path) == 0 else { throw POSIXError(.current) }
+        try synchronize(URL(fileURLWithPath: path).deletingLastPathComponent())
         return try file.state().version
     }
 
@@ -176,57 +189,78 @@ public actor FileEntitlementStorage: EntitlementStorage {
     /// Says, as long as it is there, that a move was begun and is to be brought to its end.
     private static let moveMark = "moving"
 
-    private func moveOnce() async throws {
-        guard let former else { return }
-        let move = moving ?? Task { try await moveFiles(from: former) }
+    /// Tries to bring the files here; where that cannot be done now, they are used where they are.
+    private func moveIn() async {
+        guard let former, !isMoved else { return }
+        let move = moving ?? Task { await tryToMove(from: former) }
         moving = move
-        do {
-            try await move.value
-        } catch {
-            moving = nil
-            throw error
-        }
+        await move.value
     }
 
-    private func moveFiles(from former: URL) async throws {
-        let isBegun = isThere(path(Self.moveMark))
-        let hasOwn = DiskState.File.allCases.contains { isThere(path($0.rawValue)) }
-        guard isBegun || !hasOwn else { return }
-        let left = DiskState.File.allCases.map(\.rawValue).filter {
-            isThere(former.appendingPathComponent($0, isDirectory: false).path)
+    private func tryToMove(from former: URL) async {
+        do {
+            try await moveFiles(from: former)
+            isMoved = true
+        } catch {
+            moveFailure = error
         }
+        moving = nil
+    }
+
+    /// Why files are used where they were before, if they are.
+    var failureToMove: (any Error)? { isMoved ? nil : moveFailure }
+
+    private func moveFiles(from former: URL) async throws {
+        let mark = Self.path(Self.moveMark, in: directory)
+        let isBegun = isThere(mark)
+        let hasOwn = DiskState.File.allCases.contains { isThere(Self.path($0.rawValue, in: directory)) }
+        guard isBegun || !hasOwn else { return }
+        let left = DiskState.File.allCases.map(\.rawValue).filter { isThere(Self.path($0, in: former)) }
         guard isBegun || !left.isEmpty else { return }
-        try await locked {
+        try await locked([directory, former]) {
             // From here on a process that ends in the middle has another one go on.
-            guard FileManager.default.createFile(atPath: path(Self.moveMark), contents: nil) else {
+            guard FileManager.default.createFile(atPath: mark, contents: nil) else {
                 throw CocoaError(.fileWriteUnknown)
             }
-            try synchronizeDirectory()
-            for name in left where !isThere(path(name)) { try moveFile(name, from: former) }
-            try synchronizeDirectory()
-            unlink(path(Self.moveMark))
+            try synchronize(directory)
+            for name in left where !isThere(Self.path(name, in: directory)) { try moveFile(name, from: former) }
+            try synchronize(directory)
+            unlink(mark)
         }
     }
 
     private func moveFile(_ name: String, from former: URL) throws {
-        let source = former.appendingPathComponent(name, isDirectory: false).path
-        if rename(source, path(name)) == 0 { return }
+        let (source, target) = (Self.path(name, in: former), Self.path(name, in: directory))
+        if rename(source, target) == 0 { return }
         // It went meanwhile, or lies on another volume.
         guard let file = try OpenFile(path: source, flags: O_RDONLY) else { return }
-        _ = try replace(name, by: try file.read(try file.state().size))
+        _ = try replace(target, by: try file.read(try file.state().size))
         unlink(source)
     }
 
     private func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
-    private func synchronizeDirectory() throws {
+    private func synchronize(_ directory: URL) throws {
         try OpenFile(path: directory.path, flags: O_RDONLY)?.synchronize()
     }
 
     /// Renames a file, for people to look at.
-    public func setAside(_ name: String) { _ = rename(path(name), path(name + ".unreadable")) }
+    public func setAside(_ name: String) {
+        let path = path(name)
+        _ = rename(path, path + ".unreadable")
+    }
 
-    private func path(_ name: String) -> String { directory.appendingPathComponent(name, isDirectory: false).path }
+    private func path(_ name: String) -> String { Self.path(name, in: place(of: name)) }
+
+    private static func path(_ name: String, in directory: URL) -> String {
+        directory.appendingPathComponent(name, isDirectory: false).path
+    }
+
+    /// Where a file is: in the former place, as long as it could not be moved from there.
+    private func place(of name: String) -> URL {
+        guard let former, !isMoved, !isThere(Self.path(name, in: directory)) else { return directory }
+        return former
+    }
 
     /// Readable whenever the device was unlocked once since it was started, so that a launch in the background can read.
     private static var protection: [FileAttributeKey: Any] {
@@ -235,10 +269,5 @@ public actor FileEntitlementStorage: EntitlementStorage {
         #else
         [:]
         #endif
-    }
-
-    private func makeDirectory() throws {
-        try FileManager.default.createDirectory(
-            at: directory, withIntermediateDirectories: true, attributes: Self.protection)
     }
 }

@@ -6,6 +6,9 @@ extension EntitlementStore {
     /// Reads what is on disk and was not read yet.
     func load() async {
         for file in DiskState.File.allCases where disk.unread.contains(file) { await loadFile(file) }
+        guard let error = await (storage as? FileEntitlementStorage)?.failureToMove else { return }
+        log(.error, .storage, "files could not be moved, and are used where they were: \(error: error)")
+        report(SyncEvent(kind: .storageFailed, transactionIDs: [], detail: "files could not be moved: \(error)"))
     }
 
     private func loadFile(_ file: DiskState.File) async {

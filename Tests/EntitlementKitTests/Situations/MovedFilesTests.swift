@@ -35,17 +35,12 @@ struct MovedFilesTests {
                 $0.numbers["apple:A"] = 1
                 $0.grants = [.forever("premium", of: 1)]
             })
-            func store(_ storage: FileEntitlementStorage) -> EntitlementStore {
-                EntitlementStore(
-                    configuration: rig.configuration, store: rig.device, server: rig.server, storage: storage,
-                    clock: rig.clock)
-            }
-            let before = store(FileEntitlementStorage(directory: former))
+            let before = rig.store(in: FileEntitlementStorage(directory: former))
             #expect(await before.refresh().givesAccess(to: "premium"))
             await before.settled()
             await before.stop()
             rig.server.edit { $0.mood = .unreachable }
-            let after = store(FileEntitlementStorage(directory: new, movingFrom: former))
+            let after = rig.store(in: FileEntitlementStorage(directory: new, movingFrom: former))
             await after.start()
             await after.settled()
             #expect(await after.current.givesAccess(to: "premium"))
@@ -107,16 +102,71 @@ struct MovedFilesTests {
         }
     }
 
-    @Test("files that cannot be moved now are not taken for none: nothing is written over them")
+    @Test("files that cannot be moved now are used where they are, and moved as soon as they can be")
     func notNow() async throws {
         try await withDirectories { former, new in
             try write("old", names[0], to: former)
             // Where a file of that name lies no directory can be made.
             try Data().write(to: new)
             let storage = FileEntitlementStorage(directory: new, movingFrom: former)
-            await #expect(throws: (any Error).self) { try await storage.read(names[0]) }
+            let kept = try await storage.read(names[0])
+            #expect(kept.data == Data("old".utf8))
+            #expect(await storage.failureToMove != nil)
+            let version = try await storage.save(.append(Data("er".utf8)), as: names[0], over: kept.version)
+            #expect(try await storage.save(.replace(Data("first".utf8)), as: names[1], over: .nothing) != nil)
+            await storage.setAside(names[1])
+            #expect(try files(former) == [names[0], names[1] + ".unreadable"])
             try FileManager.default.removeItem(at: new)
-            #expect(try await read(names[0], storage) == "old")
+            let next = try #require(version)
+            #expect(try await storage.save(.replace(Data("new".utf8)), as: names[0], over: next) != nil)
+            #expect(try await read(names[0], storage) == "new")
+            #expect(try files(new) == [names[0]])
+            #expect(await storage.failureToMove == nil)
         }
+    }
+
+    @Test(
+        "who is known goes on being known where the files cannot be moved, and the log says why",
+        arguments: [true, false])
+    func lockedOut(isAway: Bool) async throws {
+        try await withDirectories { former, new in
+            let notebook = LogNotebook()
+            let rig = KitRig(server: {
+                $0.numbers["apple:A"] = 1
+                $0.grants = [.forever("premium", of: 1)]
+            }) {
+                $0.logger = notebook
+            }
+            let before = rig.store(in: FileEntitlementStorage(directory: former))
+            #expect(await before.refresh().givesAccess(to: "premium"))
+            await before.settled()
+            await before.stop()
+            try Data().write(to: new)
+            if isAway { rig.server.edit { $0.mood = .unreachable } }
+            rig.device.edit { $0.current = [Statements.transaction("5", product: "lifetime", until: nil)] }
+            let after = rig.store(in: FileEntitlementStorage(directory: new, movingFrom: former))
+            await after.start()
+            await after.settled()
+            #expect(await after.current.givesAccess(to: "premium"))
+            #expect(await after.current.givesAccess(to: "forever"))
+            let isTold = notebook.lines.contains {
+                $0.hasPrefix("error storage: files could not be moved, and are used where they were: ")
+            }
+            #expect(isTold)
+            // The disk has room again.
+            try FileManager.default.removeItem(at: new)
+            await after.refresh()
+            await after.settled()
+            #expect(await after.current.givesAccess(to: "premium"))
+            #expect(try files(former).isEmpty)
+            await after.stop()
+        }
+    }
+}
+
+extension KitRig {
+    /// A store on other files than the simulated ones.
+    fileprivate func store(in storage: FileEntitlementStorage) -> EntitlementStore {
+        EntitlementStore(configuration: configuration, store: device, server: server, storage: storage, clock: clock)
     }
 }
