@@ -28,9 +28,11 @@ public actor FileEntitlementStorage: EntitlementStorage {
     ///
     /// - Parameters:
     ///   - directory: where they are kept.
-    ///   - former: a directory whose files are moved to this one before anything is read, where this one has none, such as the
-    ///     ``standardDirectory(bundleID:)`` of a version of the app that had no App Group yet; `nil`: nothing is moved. Files that
-    ///     cannot be moved now, as on a full disk, are used where they are, and it is tried again whenever they are used.
+    ///   - former: a directory whose files are moved to this one before anything is read, such as the
+    ///     ``standardDirectory(bundleID:)`` of a version of the app that had no App Group yet; `nil`: nothing is moved. Where this one
+    ///     has such files already, as of an extension that was launched first, both are joined; who is logged in is what this
+    ///     one says. Files that cannot be moved now, as on a full disk, are used where they are, and it is tried again whenever
+    ///     they are used.
     public init(directory: URL, movingFrom former: URL? = nil) {
         let isOfApp = directory.standardizedFileURL.path.hasPrefix(NSHomeDirectory() + "/")
         self.init(directory: directory, isOfApp ? nil : .ofSystem, movingFrom: former)
@@ -186,9 +188,6 @@ public actor FileEntitlementStorage: EntitlementStorage {
 
     // MARK: Moving in
 
-    /// Says, as long as it is there, that a move was begun and is to be brought to its end.
-    private static let moveMark = "moving"
-
     /// Tries to bring the files here; where that cannot be done now, they are used where they are.
     private func moveIn() async {
         guard let former, !isMoved else { return }
@@ -211,31 +210,32 @@ public actor FileEntitlementStorage: EntitlementStorage {
     var failureToMove: (any Error)? { isMoved ? nil : moveFailure }
 
     private func moveFiles(from former: URL) async throws {
-        let mark = Self.path(Self.moveMark, in: directory)
-        let isBegun = isThere(mark)
-        let hasOwn = DiskState.File.allCases.contains { isThere(Self.path($0.rawValue, in: directory)) }
-        guard isBegun || !hasOwn else { return }
-        let left = DiskState.File.allCases.map(\.rawValue).filter { isThere(Self.path($0, in: former)) }
-        guard isBegun || !left.isEmpty else { return }
+        // A process that ends in the middle leaves the rest for another one.
+        let left = DiskState.File.allCases.filter { isThere(Self.path($0.rawValue, in: former)) }
+        guard !left.isEmpty else { return }
         try await locked([directory, former]) {
-            // From here on a process that ends in the middle has another one go on.
-            guard FileManager.default.createFile(atPath: mark, contents: nil) else {
-                throw CocoaError(.fileWriteUnknown)
-            }
+            for file in left { try moveFile(file, from: former) }
             try synchronize(directory)
-            for name in left where !isThere(Self.path(name, in: directory)) { try moveFile(name, from: former) }
-            try synchronize(directory)
-            unlink(mark)
         }
     }
 
-    private func moveFile(_ name: String, from former: URL) throws {
-        let (source, target) = (Self.path(name, in: former), Self.path(name, in: directory))
-        if rename(source, target) == 0 { return }
+    private func moveFile(_ file: DiskState.File, from former: URL) throws {
+        let (source, target) = (Self.path(file.rawValue, in: former), Self.path(file.rawValue, in: directory))
+        let present = try content(target)
+        if present == nil, rename(source, target) == 0 { return }
         // It went meanwhile, or lies on another volume.
-        guard let file = try OpenFile(path: source, flags: O_RDONLY) else { return }
-        _ = try replace(target, by: try file.read(try file.state().size))
+        guard let old = try content(source) else { return }
+        guard let joined = present.map({ file.joined($0, former: old) }) ?? old else {
+            _ = rename(source, source + ".unreadable")
+            return
+        }
+        _ = try replace(target, by: joined)
         unlink(source)
+    }
+
+    private func content(_ path: String) throws -> Data? {
+        guard let file = try OpenFile(path: path, flags: O_RDONLY) else { return nil }
+        return try file.read(try file.state().size)
     }
 
     private func isThere(_ path: String) -> Bool { access(path, F_OK) == 0 }

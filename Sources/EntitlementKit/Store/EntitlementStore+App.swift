@@ -11,8 +11,7 @@ extension EntitlementStore {
     ///   - serverURL: your Rightful server.
     ///   - publishableKey: `rightful_pk_…`.
     ///   - directory: where files are kept; `nil` is the app's own place. An app whose extensions and widgets read along with
-    ///     an ``EntitlementReader`` passes a directory of their App Group; the files in the app's own place are moved to it,
-    ///     where it has none yet.
+    ///     an ``EntitlementReader`` passes a directory of their App Group; the files in the app's own place are moved to it.
     public init(
         configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, directory: URL? = nil
     ) {
@@ -26,7 +25,7 @@ extension EntitlementStore {
     ///
     /// - Parameter directory: where files are kept; `nil` is the app's own place. An app whose extensions and widgets read
     ///   along with an ``EntitlementReader`` passes a directory of their App Group; the files in the app's own place are moved
-    ///   to it, where it has none yet.
+    ///   to it.
     public init(
         configuration: EntitlementConfiguration, serverURL: URL, publishableKey: String, store: StoreKitDeviceStore,
         directory: URL? = nil

@@ -77,7 +77,7 @@ struct MovedFilesTests {
     func crashed() async throws {
         try await withDirectories { former, new in
             for name in names { try write("old " + name, name, to: former) }
-            try write("", "moving", to: new)
+            try FileManager.default.createDirectory(at: new, withIntermediateDirectories: true)
             try FileManager.default.moveItem(
                 at: former.appendingPathComponent(names[0]), to: new.appendingPathComponent(names[0]))
             let storage = FileEntitlementStorage(directory: new, movingFrom: former)
@@ -87,18 +87,68 @@ struct MovedFilesTests {
         }
     }
 
-    @Test("a directory that has files of its own takes none, and one that there is nothing for is not made")
-    func ownFiles() async throws {
+    @Test("a directory that there is nothing for is not made")
+    func nothing() async throws {
         try await withDirectories { former, new in
             let empty = FileEntitlementStorage(directory: new, movingFrom: former)
-            #expect(try await empty.version(of: names[0]) == .nothing)
+            let version = try await empty.version(of: names[0])
+            #expect(version == .nothing)
             #expect(!FileManager.default.fileExists(atPath: new.path))
-            for name in names { try write("old", name, to: former) }
-            try write("new", names[1], to: new)
+        }
+    }
+
+    @Test("files that lie in both places are joined, and of what there is once the directory's own word stands")
+    func ownFiles() async throws {
+        try await withDirectories { former, new in
+            let (statements, identity) = (DiskState.File.statements.rawValue, DiskState.File.identity.rawValue)
+            let (server, clock) = (DiskState.File.server.rawValue, DiskState.File.clock.rawValue)
+            try write("one\ntwo", statements, to: former)
+            try write("three\n", statements, to: new)
+            try write(#"{"customerID":"ann","purchases":[1,2]}"#, identity, to: former)
+            try write(#"{"purchases":[2,3]}"#, identity, to: new)
+            try write("{\"never", server, to: former)
+            try write("{}", server, to: new)
+            try write("{}", clock, to: former)
+            try write("{\"never", clock, to: new)
             let storage = FileEntitlementStorage(directory: new, movingFrom: former)
-            #expect(try await read(names[0], storage) == nil)
-            #expect(try await read(names[1], storage) == "new")
-            #expect(try files(former) == Set(names))
+            for _ in 0..<2 {
+                #expect(try await read(statements, storage) == "one\ntwo\nthree\n")
+                // Somebody may have logged out here.
+                #expect(try await read(identity, storage) == #"{"purchases":[1,2,3]}"#)
+                #expect(try await read(server, storage) == "{}")
+                #expect(try await read(clock, storage) == "{}")
+            }
+            #expect(try files(former) == [server + ".unreadable"])
+        }
+    }
+
+    @Test("an extension that writes before the app was launched once takes nothing away from it")
+    func extensionFirst() async throws {
+        try await withDirectories { former, new in
+            let payer = Payer { _ in .completed }
+            let rig = KitRig.web(payer)
+            let before = rig.store(in: FileEntitlementStorage(directory: former))
+            await before.identify(customerID: "ann", token: "t")
+            let report = await rig.whileTimePasses(afterPageOf: payer) {
+                await before.purchase("monthly", via: .web)
+            }
+            #expect(report.outcome == .pending)
+            await before.settled()
+            await before.stop()
+            let nowhere = former.deletingLastPathComponent().appendingPathComponent("nowhere")
+            let other = rig.store(in: FileEntitlementStorage(directory: new, movingFrom: nowhere))
+            await other.refresh()
+            await other.settled()
+            let written = try files(new)
+            #expect(written.contains(names[0]))
+            let after = rig.store(in: FileEntitlementStorage(directory: new, movingFrom: former))
+            await after.start()
+            await after.settled()
+            #expect(await after.current.customerID == "ann")
+            #expect(await after.unfinishedCheckouts().count == 1)
+            let left = try files(former)
+            #expect(left.isEmpty)
+            for store in [other, after] { await store.stop() }
         }
     }
 
