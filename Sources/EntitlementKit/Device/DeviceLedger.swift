@@ -31,7 +31,9 @@ struct DeviceLedger: Sendable {
     /// The account tokens that the server has issued, to whoever was logged in here, the last one last.
     private(set) var issued: [IssuedAccountToken] = []
     /// What whoever was logged in has bought here that bears nothing of theirs, the last one last.
-    private var bought: [PurchaseWhileLoggedIn] = []
+    private(set) var bought: [PurchaseWhileLoggedIn] = []
+    /// What whoever was logged in has begun to buy here that will bear nothing of theirs, and that has not come, the last one last.
+    var begun: [PendingPurchase] = []
 
     init(_ configuration: EntitlementConfiguration) {
         bundleID = configuration.bundleID
@@ -88,6 +90,7 @@ struct DeviceLedger: Sendable {
     /// that is new.
     mutating func noteBought(_ transaction: DeviceTransaction, by buyer: CustomerID?) -> Bool {
         guard let buyer, transaction.payload.appAccountToken == nil else { return false }
+        begun.removeAll { ($0.customerID, $0.productID) == (buyer, transaction.payload.productID) }
         let row = PurchaseWhileLoggedIn(
             customerID: buyer, originalTransactionID: transaction.payload.originalTransactionID)
         guard !bought.contains(row) else { return false }
@@ -374,12 +377,14 @@ struct DeviceLedger: Sendable {
         issued = Array(all.suffix(Self.issuedLimit))
         let purchases = kept["purchases"]?.entries.compactMap { $0.decoded(PurchaseWhileLoggedIn.self) } ?? []
         bought = Array((purchases.filter { !bought.contains($0) } + bought).suffix(Self.issuedLimit))
+        let waiting = kept["begun"]?.entries.compactMap { $0.decoded(PendingPurchase.self) } ?? []
+        begun = Array((waiting.filter { !begun.contains($0) } + begun).suffix(Self.issuedLimit))
     }
 
     var serverFile: ServerFile { ServerFile(catalog: serverCatalog, memories: memories, heardAt: heardAt) }
 
     var identityFile: IdentityFile {
-        IdentityFile(customerID: identified, accountTokens: issued, purchases: bought)
+        IdentityFile(customerID: identified, accountTokens: issued, purchases: bought, begun: begun)
     }
 }
 

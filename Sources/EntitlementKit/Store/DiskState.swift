@@ -65,6 +65,8 @@ struct IdentityFile: Encodable {
     var accountTokens: [IssuedAccountToken]
     /// What each customer has bought here that bears nothing of theirs.
     var purchases: [PurchaseWhileLoggedIn]
+    /// What each has begun to buy here, and has not come.
+    var begun: [PendingPurchase]
 }
 
 /// What a customer has bought on this device while they were logged in, and no account token of theirs was known.

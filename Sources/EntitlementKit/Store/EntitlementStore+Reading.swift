@@ -116,6 +116,7 @@ extension EntitlementStore {
         }
         for transaction in intake.transactions where intake.news.contains(transaction.payload.transactionID) {
             purchases[transaction.payload.productID]?.note(transaction, isDelivered: reading.origin == .delivery)
+            if ledger.noteCame(transaction) { disk.note(.identity) }
             // What was approved waits no more.
             if checkouts.came(transaction.payload.productID, at: transaction.payload.purchaseDate) {
                 disk.note(.checkouts)

@@ -98,13 +98,13 @@ struct Checkout: Codable, Hashable, Sendable {
     }
 }
 
-/// A purchase in the device's own store that somebody has to approve.
+/// A purchase in the device's own store that was begun and may still come, such as one that somebody has to approve.
 struct PendingPurchase: Codable, Hashable, Sendable {
     let customerID: CustomerID
     let productID: String
     let beganAt: Timestamp
 
-    /// How long it may be approved, in milliseconds: Apple gives a day for it.
+    /// How long it may come, in milliseconds: Apple gives a day for its approval.
     static let patience: Int64 = 86_400_000 + 3_600_000
 }
 

@@ -115,6 +115,7 @@ extension EntitlementStore {
             let stated = StorePurchaseOptions(
                 appAccountToken: accountToken, quantity: options.quantity, offer: offer)
             await finishWhatWasBought(productID)
+            if accountToken == nil { await noteBegun(productID, by: begun.buyer) }
             // What was looked at, and what is signed, is of whom it was to be sold to.
             guard ledger.identified == begun.buyer else { return .failed(Self.changed(productID)) }
             return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
@@ -175,8 +176,11 @@ extension EntitlementStore {
         case .success(.success(let statement)): return await bought(statement, productID)
         case .success(.pending):
             await keepPending(productID)
+            await noteTaken(productID)
             return .pending
-        case .success(.userCancelled): return .userCancelled
+        case .success(.userCancelled):
+            await noteTaken(productID)
+            return .userCancelled
         case .success(.unknown):
             return .failed(PurchaseError(.unknown, of: productID, detail: "the store's answer is newer than this app"))
         case .failure(let thrown):
@@ -188,6 +192,21 @@ extension EntitlementStore {
             }
             return await madeAllTheSame(productID, error)
         }
+    }
+
+    /// Remembers who buys what will not say so itself, before it is bought: the process may end meanwhile.
+    private func noteBegun(_ productID: String, by buyer: CustomerID?) async {
+        guard let buyer else { return }
+        ledger.noteBegun(productID, by: buyer, at: now)
+        disk.note(.identity)
+        _ = await persist()
+    }
+
+    /// The same of what something else than this store has begun, and which may still come: the store calls it cancelled where a
+    /// bank's app comes in between.
+    private func noteTaken(_ productID: String) async {
+        guard purchases[productID] == nil, ledger.accountToken == nil else { return }
+        await noteBegun(productID, by: ledger.identified)
     }
 
     /// Remembers what waits for somebody's approval: it must not be paid on the web meanwhile.

@@ -1,0 +1,33 @@
+import AppStorePayloads
+import EntitlementCore
+
+// A purchase may come long after its sheet is gone: a bank's app interrupts it, a parent approves it, or the process ends. Where it
+// bears nothing of whoever was logged in, only this device knows whose it is.
+extension DeviceLedger {
+    /// How far this device's clock may be ahead of the store's, in milliseconds.
+    private static let tolerance: Int64 = 600_000
+
+    /// Remembers that somebody begins to buy something here, where it will not say so itself.
+    mutating func noteBegun(_ productID: String, by buyer: CustomerID, at now: Timestamp) {
+        begun.removeAll { ($0.customerID, $0.productID) == (buyer, productID) }
+        begun.append(PendingPurchase(customerID: buyer, productID: productID, beganAt: now))
+        begun.removeFirst(max(0, begun.count - Self.issuedLimit))
+    }
+
+    /// Takes a purchase that has come for what the customer has begun; returns whether it is.
+    ///
+    /// Where somebody else has begun the same here, or is logged in by now, nobody knows.
+    mutating func noteCame(_ transaction: DeviceTransaction) -> Bool {
+        let payload = transaction.payload
+        let begins = payload.reason == .known(.purchase) || payload.transactionID == payload.originalTransactionID
+        guard begins, payload.reason != .known(.renewal), payload.ownership != .known(.familyShared),
+            !bought.contains(where: { $0.originalTransactionID == payload.originalTransactionID })
+        else { return false }
+        let buyers = begun.filter { purchase in
+            let earliest = purchase.beganAt.adding(milliseconds: -Self.tolerance)
+            let last = purchase.beganAt.adding(milliseconds: PendingPurchase.patience)
+            return purchase.productID == payload.productID && (earliest...last).contains(payload.purchaseDate)
+        }.map(\.customerID)
+        return Set(buyers) == [identified] && noteBought(transaction, by: identified)
+    }
+}
