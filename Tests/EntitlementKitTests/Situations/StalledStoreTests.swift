@@ -119,6 +119,8 @@ struct StalledStoreTests {
         }
         await rig.launch()
         if isLoggedIn { await rig.store.identify(customerID: "ann", token: "t") }
+        // What fails only after the minute is asked for again only after another.
+        await rig.store.settled()
         rig.device.edit { $0.appTransaction = Statements.appTransaction() }
         rig.clock.advance(.seconds(60))
         await rig.store.networkDidReturn()
