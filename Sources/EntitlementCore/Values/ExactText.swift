@@ -8,7 +8,7 @@ package struct ExactText: Hashable, Sendable {
     package init(_ text: String) { self.text = text }
 
     package static func == (left: ExactText, right: ExactText) -> Bool {
-        // Byte by byte in memory, which takes a third of the time that a string's own view takes.
+        // In memory, because a string's own view looks at each byte anew how the text is stored.
         let areEqual = left.text.utf8.withContiguousStorageIfAvailable { left in
             right.text.utf8.withContiguousStorageIfAvailable { left.elementsEqual($0) }
         }

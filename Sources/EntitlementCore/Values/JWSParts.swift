@@ -3,7 +3,7 @@
 /// The verifier passes on what it has decoded, so that it is decoded only once. Unless `isExact` is set, check that the
 /// received bytes can be rebuilt from the parts before you store the parts instead of the bytes.
 ///
-/// Two are equal when the received bytes are.
+/// Two are equal when the received bytes are. A class, because it holds half a dozen arrays and is handed on many times.
 package final class JWSParts: Hashable, Sendable {
     /// A header, which a signer repeats in every JWS for months.
     package struct Header: Hashable, Sendable {
