@@ -30,4 +30,25 @@ extension DeviceLedger {
         }.map(\.customerID)
         return Set(buyers) == [identified] && noteBought(transaction, by: identified)
     }
+
+    /// Remembers that whoever was logged in has bought something here, where it does not say so itself; returns whether
+    /// that is new.
+    mutating func noteBought(_ transaction: DeviceTransaction, by buyer: CustomerID?) -> Bool {
+        guard let buyer, transaction.payload.appAccountToken == nil else { return false }
+        begun.removeAll { ($0.customerID, $0.productID) == (buyer, transaction.payload.productID) }
+        let row = PurchaseWhileLoggedIn(
+            customerID: buyer, originalTransactionID: transaction.payload.originalTransactionID)
+        guard !bought.contains(row) else { return false }
+        bought.append(row)
+        if bought.count > Self.issuedLimit {
+            // What is used up, such as coins, gives nothing that could be lost.
+            let usedUp = bought.dropLast().firstIndex { purchase in
+                book.transactions(of: purchase.originalTransactionID).allSatisfy {
+                    $0.payload.kind == .known(.consumable)
+                }
+            }
+            bought.remove(at: usedUp ?? 0)
+        }
+        return true
+    }
 }

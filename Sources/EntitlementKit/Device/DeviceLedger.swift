@@ -31,7 +31,7 @@ struct DeviceLedger: Sendable {
     /// The account tokens that the server has issued, to whoever was logged in here, the last one last.
     private(set) var issued: [IssuedAccountToken] = []
     /// What whoever was logged in has bought here that bears nothing of theirs, the last one last.
-    private(set) var bought: [PurchaseWhileLoggedIn] = []
+    var bought: [PurchaseWhileLoggedIn] = []
     /// What whoever was logged in has begun to buy here that will bear nothing of theirs, and that has not come, the last one last.
     var begun: [PendingPurchase] = []
 
@@ -83,19 +83,6 @@ struct DeviceLedger: Sendable {
         issued.removeAll { $0 == row }
         issued.append(row)
         issued.removeFirst(max(0, issued.count - Self.issuedLimit))
-        return true
-    }
-
-    /// Remembers that whoever was logged in has bought something here, where it does not say so itself; returns whether
-    /// that is new.
-    mutating func noteBought(_ transaction: DeviceTransaction, by buyer: CustomerID?) -> Bool {
-        guard let buyer, transaction.payload.appAccountToken == nil else { return false }
-        begun.removeAll { ($0.customerID, $0.productID) == (buyer, transaction.payload.productID) }
-        let row = PurchaseWhileLoggedIn(
-            customerID: buyer, originalTransactionID: transaction.payload.originalTransactionID)
-        guard !bought.contains(row) else { return false }
-        bought.append(row)
-        bought.removeFirst(max(0, bought.count - Self.issuedLimit))
         return true
     }
 

@@ -126,4 +126,54 @@ struct InterruptedPurchaseTests {
         _ = await rig.store.purchase("monthly")
         #expect(await rig.store.ledger.begun.isEmpty)
     }
+
+    @Test("it is of whose sheet it was, however long that was open, and whoever has begun to buy the same since")
+    func longSheet() async {
+        let (first, second) = (Door(), Door())
+        let rig = KitRig {
+            $0.doors[.purchase] = first
+            $0.purchase = .success(.success(Self.statement))
+        }
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "t")
+        let ann = Task { [store = rig.store] in await store.purchase("monthly") }
+        await eventually("the sheet") { await first.visitors == 1 }
+        rig.clock.advance(.seconds(360))
+        await rig.store.settled()
+        await rig.store.identify(customerID: "bob", token: "t")
+        rig.device.edit { $0.doors[.purchase] = second }
+        let bob = Task { [store = rig.store] in await store.purchase("monthly") }
+        await eventually("the other sheet") { await second.visitors == 1 }
+        rig.device.edit { ($0.current, $0.all) = ([Self.statement], [Self.statement]) }
+        await first.open()
+        _ = await ann.value
+        await rig.store.settled()
+        #expect(await !rig.gives())
+        rig.device.edit { $0.purchase = .success(.userCancelled) }
+        await second.open()
+        _ = await bob.value
+        await rig.store.identify(customerID: "ann", token: "t")
+        await rig.store.refresh()
+        await rig.store.settled()
+        #expect(await rig.gives())
+    }
+
+    @Test("whose a subscription is is known however many coins are bought after it")
+    func manyCoins() async {
+        let rig = KitRig { $0.purchase = .success(.success(Self.statement)) }
+        await rig.launch()
+        await rig.store.identify(customerID: "ann", token: "a")
+        await rig.store.settled()
+        _ = await rig.store.purchase("monthly")
+        rig.device.edit { ($0.current, $0.all) = ([Self.statement], [Self.statement]) }
+        for number in 0..<40 {
+            let coin = Statements.transaction(
+                "c\(number)", product: "coins", from: 1, until: nil, app: "B", type: "Consumable")
+            rig.device.edit { $0.purchase = .success(.success(coin)) }
+            _ = await rig.store.purchase("coins")
+        }
+        await rig.store.refresh()
+        await rig.store.settled()
+        #expect(await rig.gives())
+    }
 }

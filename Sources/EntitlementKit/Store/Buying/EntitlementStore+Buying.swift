@@ -118,9 +118,9 @@ extension EntitlementStore {
             if accountToken == nil { await noteBegun(productID, by: begun.buyer) }
             // What was looked at, and what is signed, is of whom it was to be sold to.
             guard ledger.identified == begun.buyer else { return .failed(Self.changed(productID)) }
-            return await taken(.success(try await store.purchase(productID, options: stated)), of: productID)
+            return await taken(.success(try await store.purchase(productID, options: stated)), of: productID, begun)
         } catch {
-            return await taken(.failure(error), of: productID)
+            return await taken(.failure(error), of: productID, begun)
         }
     }
 
@@ -169,11 +169,12 @@ extension EntitlementStore {
         await receive(StoreReading(origin: .status, subscriptions: [status]))
     }
 
+    /// - Parameter begun: the purchase that this came of; `nil` where something else than this store has made it.
     private func taken(
-        _ result: Result<StorePurchaseResult, any Error>, of productID: String
+        _ result: Result<StorePurchaseResult, any Error>, of productID: String, _ begun: PurchaseUnderWay? = nil
     ) async -> PurchaseOutcome {
         switch result {
-        case .success(.success(let statement)): return await bought(statement, productID)
+        case .success(.success(let statement)): return await bought(statement, productID, begun)
         case .success(.pending):
             await keepPending(productID)
             await noteTaken(productID)
@@ -190,7 +191,7 @@ extension EntitlementStore {
             if error.reason == .unknown, await isSold(productID) == false {
                 return .failed(PurchaseError(.productNotFound, of: productID, underlying: error.underlying))
             }
-            return await madeAllTheSame(productID, error)
+            return await madeAllTheSame(productID, error, begun)
         }
     }
 
@@ -227,7 +228,9 @@ extension EntitlementStore {
     }
 
     /// A store that loses its connection in the middle of a purchase throws, and may have made it.
-    private func madeAllTheSame(_ productID: String, _ error: PurchaseError) async -> PurchaseOutcome {
+    private func madeAllTheSame(
+        _ productID: String, _ error: PurchaseError, _ begun: PurchaseUnderWay?
+    ) async -> PurchaseOutcome {
         let (known, adapter) = (Set(ledger.book.transactions.keys), store)
         let unfinished = await bounded(Self.afterthought) { await adapter.unfinishedTransactions() } ?? []
         func isBought(_ transaction: DeviceTransaction) -> Bool {
@@ -239,7 +242,7 @@ extension EntitlementStore {
             (try? DeviceTransaction(statement)).map { isBought($0) && !known.contains($0.payload.transactionID) }
                 ?? false
         }
-        if let shown { return await bought(shown, productID) }
+        if let shown { return await bought(shown, productID, begun) }
         // It may have come before the store threw, and be finished with already.
         let came = purchases[productID]?.came ?? []
         let made = came.compactMap { ledger.book.transactions[$0] }.filter(isBought).max {
@@ -256,7 +259,9 @@ extension EntitlementStore {
                 productID: transaction.payload.productID, entitlements: entitlements))
     }
 
-    private func bought(_ statement: SignedStatement, _ productID: String) async -> PurchaseOutcome {
+    private func bought(
+        _ statement: SignedStatement, _ productID: String, _ begun: PurchaseUnderWay?
+    ) async -> PurchaseOutcome {
         if let reason = statement.unverifiedReason {
             report(SyncEvent(kind: .unverified, transactionIDs: [], detail: reason))
             return .failed(PurchaseError(.verificationFailed, of: productID, detail: reason))
@@ -266,7 +271,8 @@ extension EntitlementStore {
             wasBoughtBefore = self.wasBoughtBefore(transaction, productID)
             // It has to be known before it is shown, and is on disk with it. Of what was bought before, nobody knows who was
             // logged in then.
-            let buyer = purchases[productID].map(\.buyer) ?? ledger.identified
+            // A sheet may be open for so long that somebody else has begun to buy the same.
+            let buyer = (begun ?? purchases[productID]).map(\.buyer) ?? ledger.identified
             if !wasBoughtBefore, ledger.noteBought(transaction, by: buyer) { disk.note(.identity) }
         }
         let reading = StoreReading(origin: .delivery, transactions: [statement])
