@@ -94,18 +94,19 @@ struct PeriodExtension: Sendable {
 }
 
 extension DeviceFold {
-    /// Whether something of the web was to be charged again since the server was last asked, however long that is ago, and does
-    /// not go on beyond its end for now: then it is owned, as far as anybody knows.
-    func isWebRenewalUnknown(at now: Timestamp, bound: Int64?) -> Bool {
+    /// The originals of the web that were to be charged again since the server was last asked, however long that is ago, and do
+    /// not go on beyond their end for now: then they are owned, as far as anybody knows.
+    func unknownWebRenewals(at now: Timestamp, bound: Int64?) -> Set<String> {
         let owned = prolonged(at: now, bound: bound).filter { $0.isOfWeb && !$0.answers(at: now).isEmpty }
-        return PeriodExtension.all(
+        let awaited = PeriodExtension.all(
             of: facts, current: [:], serverConfirmedAt: serverConfirmedAt, leeway: Self.longestUnheard
-        ).contains { awaited in
+        ).filter { awaited in
             awaited.isOfWeb && !awaited.answers(at: now).isEmpty
                 && !owned.contains {
                     ($0.originalTransactionID, $0.begins) == (awaited.originalTransactionID, awaited.begins)
                 }
         }
+        return Set(awaited.map(\.originalTransactionID))
     }
 
     /// A hundred years, in milliseconds.

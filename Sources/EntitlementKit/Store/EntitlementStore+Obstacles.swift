@@ -105,10 +105,10 @@ extension EntitlementStore {
         else { return false }
         guard unansweredSince != nil || connection == .failed(.unproven) else { return false }
         let hasHeard = ledger.memory.map { $0.isProven || configuration.tokenProvider == nil } ?? false
-        return !hasHeard || isWebRenewalUnknown
+        return !hasHeard || !unknownWebRenewals.isEmpty
     }
 
-    private var isWebRenewalUnknown: Bool { fold.isWebRenewalUnknown(at: now, bound: bound) }
+    private var unknownWebRenewals: Set<String> { fold.unknownWebRenewals(at: now, bound: bound) }
 
     private var fold: DeviceFold { DeviceFold(ledger, leeway: configuration.renewalLeeway.milliseconds) }
 
@@ -233,9 +233,9 @@ extension EntitlementStore {
     /// paused, or after one of its charges was refunded.
     private func chargedOnWeb(_ productID: String, _ given: [String], besides paidFor: [Held]) -> PurchaseError? {
         // Of what was to be renewed since it has answered, nobody knows whether it goes on.
-        guard unansweredSince == nil || !isWebRenewalUnknown else { return nil }
+        let unknown = unansweredSince == nil ? [] : unknownWebRenewals
         var facts = fold.facts(at: now, bound: bound)
-        facts.originals = facts.originals.filter { $0.value.web != nil }
+        facts.originals = facts.originals.filter { $0.value.web != nil && !unknown.contains($0.key) }
         let obstacle = ledger.catalog.product(productID).flatMap { facts.obstacle(toSelling: $0, at: now) }
         let isItself = if case .charged? = obstacle { true } else { false }
         let charged = Set(facts.productsChargedOnWeb(at: now).flatMap(entitlements(of:)))

@@ -146,4 +146,44 @@ struct ChargedBesideTests {
             Issue.record("\(outcome)")
         }
     }
+
+    @Test("what is paused is not sold, whatever else awaits its renewal while the server is away")
+    func besideAnother() async {
+        let rig = KitRig.web(Payer()) {
+            $0.purchase = .success(.userCancelled)
+        } server: {
+            let news = CatalogProduct(
+                productID: "news", entitlements: ["news"],
+                stripe: StripeProduct(price: "price_news", mode: .subscription))
+            $0.catalog = Catalog(products: $0.catalog.products + [news])
+        }
+        await rig.launch()
+        rig.server.subscribe("apple:A") { $0.collectionPause = "void" }
+        let begin = rig.server.now
+        let end = begin.adding(milliseconds: 30 * Statements.day)
+        rig.server.edit { script in
+            let product = WebProduct(price: "price_news", product: nil)
+            script.position += 1
+            var fact = WebFact(
+                type: "customer.subscription.updated", eventID: "evt_news", statedAt: begin,
+                payloadHash: PortableSHA256.hash(Array("news".utf8)), originalTransactionID: "sub_news")
+            fact.owners = [WebOwner(place: .purchase, customer: script.number(of: "apple:A"))]
+            let line = WebLine(
+                lineID: "il_news", item: "si_news", product: product, start: begin, end: end, isProration: false,
+                amount: 399)
+            fact.invoices = [WebInvoice(invoiceID: "in_news", paidAt: begin, amountPaid: 399, lines: [line])]
+            fact.subscription = WebSubscription(
+                status: .known(.active),
+                items: [WebItem(item: "si_news", product: product, periodStart: begin, periodEnd: end)])
+            script.states["sub_news", default: OriginalState()].join(
+                .web(fact), originalTransactionID: "sub_news", source: .notification, position: script.position)
+        }
+        rig.clock.advance(days: 28.9)
+        #expect(await rig.store.refresh().givesAccess(to: "news"))
+        rig.server.edit { $0.mood = .unreachable }
+        rig.clock.advance(days: 2.5)
+        await rig.store.refresh()
+        let outcome = await whileTimePasses(on: rig.clock) { await rig.store.purchase("monthly") }
+        rig.expectSheet(false, outcome)
+    }
 }
